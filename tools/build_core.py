@@ -62,6 +62,7 @@ class Plan:
     precompiled: bool
     extra_flags: str
     output: Path
+    site: Path | None  # of an instrumented build: the folder to put on PYTHONPATH
 
     @property
     def folder(self) -> Path:
@@ -118,10 +119,10 @@ def plan_from_environment(project: Path, environ: Mapping[str, str], output: Pat
     cxx = environ.get("CXX") or "g++"
     if shutil.which(cxx.split()[0]) is None:
         raise BuildError(f"no C++ compiler {cxx!r}: install one (Debian and Ubuntu: apt-get install g++) or set CXX")
+    site = None
     if output is None:
-        output = project / "src" / "trnsim" / "_C.so"
-        if sanitize:
-            output = project / "build" / sanitize / "site" / "trnsim" / "_C.so"
+        site = project / "build" / sanitize / "site" if sanitize else None
+        output = (site or project / "src") / "trnsim" / "_C.so"
     return Plan(
         project=project,
         torch=require_torch(),
@@ -130,6 +131,7 @@ def plan_from_environment(project: Path, environ: Mapping[str, str], output: Pat
         precompiled=environ.get("TRNSIM_PCH", "1") != "0" and "clang" not in cxx,
         extra_flags=environ.get("TRNSIM_CXXFLAGS", ""),
         output=output,
+        site=site,
     )
 
 
@@ -141,6 +143,8 @@ def compile_flags(plan: Plan) -> list[str]:
     if plan.sanitize:
         flags += [f"-fsanitize={plan.sanitize}", "-fno-omit-frame-pointer", "-g1"]
     flags += ["-Wall", "-Wextra", "-Wno-unused-parameter", "-Wno-missing-field-initializers"]
+    if plan.sanitize:
+        flags.append("-Wno-maybe-uninitialized")  # false alarms in pybind11, from instrumentation
     flags += ["-DTORCH_EXTENSION_NAME=_C", "-DTORCH_API_INCLUDE_EXTENSION_H"]
     flags += [f'-DTRNSIM_TORCH_VERSION=\\"{plan.torch.version}\\"']
     systems = (include, include / "torch" / "csrc" / "api" / "include", Path(sysconfig.get_path("include")))
@@ -209,16 +213,15 @@ def write_if_changed(path: Path, text: str) -> None:
         path.write_text(text, encoding="utf-8")
 
 
-def link_package(plan: Plan) -> None:
-    """Make the folder of the instrumented build: every entry of the packages by link, but for the core."""
-    site = plan.output.parent.parent
+def link_package(project: Path, site: Path) -> None:
+    """Make the folder of an instrumented build: every entry of the packages by link, but for the core."""
     shutil.rmtree(site, ignore_errors=True)
-    plan.output.parent.mkdir(parents=True)
-    for entry in (plan.project / "src" / "trnsim").iterdir():
-        if not entry.name.startswith("_C."):
-            (plan.output.parent / entry.name).symlink_to(entry)
-    for package in (plan.project / "src").iterdir():
-        if package.name != "trnsim":
+    (site / "trnsim").mkdir(parents=True)
+    for entry in (project / "src" / "trnsim").iterdir():
+        if entry.name != "_C.so":
+            (site / "trnsim" / entry.name).symlink_to(entry)
+    for package in (project / "src").iterdir():
+        if package.name != "trnsim" and package.suffix != ".egg-info":
             (site / package.name).symlink_to(package)
 
 
@@ -228,8 +231,8 @@ def build(plan: Plan, jobs: int) -> None:
     plan.folder.mkdir(parents=True, exist_ok=True)
     with open(plan.folder / ".lock", "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if plan.sanitize:
-            link_package(plan)
+        if plan.site:
+            link_package(plan.project, plan.site)
         plan.output.parent.mkdir(parents=True, exist_ok=True)
         if plan.precompiled:
             write_if_changed(plan.folder / "pch" / "core.h", PRECOMPILED)
