@@ -15,6 +15,7 @@ __all__ = [
     "DeviceError",
     "FallbackError",
     "ForkError",
+    "NeuronCacheWarning",
     "NeuronFallbackWarning",
     "TrnsimError",
     "UnsupportedError",
@@ -52,6 +53,10 @@ class CacheError(TrnsimError, RuntimeError):
 
 class NeuronFallbackWarning(UserWarning):
     """An op ran on the CPU: once per op and user line."""
+
+
+class NeuronCacheWarning(UserWarning):
+    """The executable cache refused a file, or goes on without storing anything."""
 
 
 def describe(what: str, *, seen: str = "", allowed: str = "", cost: str = "", fix: str = "") -> str:
