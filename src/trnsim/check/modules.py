@@ -1,0 +1,73 @@
+"""Which module is running: hooks that tell the core the path of the innermost `nn.Module` whose forward is active.
+
+A path is the name within the outermost module that was called (`encoder.layers.0.attn`); the outermost itself goes by its
+class. Names are read once per outermost module and again when it has gained a submodule that has no name yet.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+
+__all__ = ["track_modules"]
+
+# Sets the running thread's module path and returns the one before.
+Exchange = Callable[[str], str]
+
+
+class _Thread(threading.local):
+    """What one thread is in: the outermost module, and the path to go back to at each leave."""
+
+    def __init__(self) -> None:
+        self.outermost: torch.nn.Module | None = None
+        self.before: list[str] = []
+
+
+class _Tracker:
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        self._names: weakref.WeakKeyDictionary[torch.nn.Module, str] = weakref.WeakKeyDictionary()
+        self._read: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()
+        self._thread = _Thread()
+
+    def _name(self, module: torch.nn.Module, outermost: torch.nn.Module) -> str:
+        if outermost not in self._read or module not in self._names:
+            self._read.add(outermost)
+            for path, child in outermost.named_modules():
+                self._names[child] = path or type(outermost).__name__
+        return self._names.get(module) or type(module).__name__  # one made on the fly has no path
+
+    def enter(self, module: torch.nn.Module, _: Any) -> None:
+        thread = self._thread
+        if thread.outermost is None:
+            thread.outermost = module
+        thread.before.append(self._exchange(self._name(module, thread.outermost)))
+
+    def leave(self, _: torch.nn.Module, __: Any, ___: Any) -> None:
+        thread = self._thread
+        if not thread.before:  # entered before the hooks were there
+            return
+        self._exchange(thread.before.pop())
+        if not thread.before:
+            thread.outermost = None
+
+
+@contextmanager
+def track_modules(exchange: Exchange) -> Iterator[None]:
+    """Tell `exchange` of each module that is entered or left, on every thread, while the context is open."""
+    tracker = _Tracker(exchange)
+    handles = (
+        register_module_forward_pre_hook(tracker.enter),
+        register_module_forward_hook(tracker.leave, always_call=True),
+    )
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
