@@ -111,7 +111,9 @@ def configure(settings: Settings) -> None:
     """Set the machine that eager mode simulates. Counts start anew; the policy is not touched."""
     global _session
     with _lock:
-        _session = _Session(settings)
+        previous, _session = _session, _Session(settings)
+    if previous is not None and "cache" in vars(previous):
+        previous.cache.flush()
 
 
 def _now() -> _Session:

@@ -7,7 +7,7 @@ predicted compile time is recorded and not added to the simulated clock: a cold 
 A key is the SHA-256 of the op, its tensors, its static arguments, the compiler version, flags and optimisation level,
 the chip and the logical core configuration. Files appear by atomic rename, so processes may share a directory. A file
 that is damaged or not ours is refused, reported and rebuilt; a full or unwritable directory is reported once, and the
-process goes on without storing. A key costs well under 100 us, once per process (the C++ side remembers the answer).
+process goes on without storing. An op waits for the look-up (20-50 us, once per key and process), not for the writing.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from typing import Any, Literal
 
 from trnsim.eager.container import Container, canonical_json, pack, read_file
 from trnsim.eager.keys import KeyLike
+from trnsim.eager.writer import BackgroundWriter
 from trnsim.errors import CacheError, NeuronCacheWarning, describe
 
 __all__ = [
@@ -36,8 +37,10 @@ __all__ = [
     "predicted_compile_s",
 ]
 
-DEFAULT_DIR = "/tmp/neff_cache"  # noqa: S108 - documented default of TORCH_NEURONX_NEFF_CACHE_DIR
+DEFAULT_DIR = "/tmp/neff_cache"  # documented default of TORCH_NEURONX_NEFF_CACHE_DIR
 COMPILER_VERSION = "trnsim-1"  # bump when the meaning of a cached executable changes
+
+_NOWHERE = "<neuron executable cache>"  # where warnings about the cache point: no line of the user is at fault
 
 # Two points measured on trn2 (2026-10): 1.4 s for a graph of 8 nodes, 5.1 s for 323. Linear in between, assumed flat
 # below.
@@ -98,7 +101,6 @@ class CompileRecord:
     key: str
     outcome: Literal["compiled", "hit"]
     predicted_s: float
-    stored: bool
 
 
 @dataclass(slots=True, kw_only=True)
@@ -148,8 +150,9 @@ class NeffCache:
         self._records: list[CompileRecord] = []
         self._stats = CompileStats()
         self._writable = not self.settings.disabled
-        self._directories: set[str] = set()
+        self._notices: list[str] = []
         self._serial = itertools.count()
+        self._writer = BackgroundWriter(self._write)
 
     # -------------------------------------------------------------------------------------------------------- eager ops
     def compile_op(self, key: KeyLike) -> CompileRecord | None:
@@ -162,11 +165,13 @@ class NeffCache:
                 return None
             self._seen.add(name)
         found = self._read(name)
-        if found is not None and found.header == parts:
-            return self._count(key.op, name, hit=True, stored=True, seconds=predicted_compile_s(1))
-        if found is not None:
+        hit = found is not None and found.header == parts
+        if found is not None and not hit:
             self._refuse(self.path(name), "its header describes another executable")
-        return self._count(key.op, name, hit=False, stored=self._write(name, header), seconds=predicted_compile_s(1))
+        if not hit and self._writable:
+            self._writer.put(name, pack(header))
+        self._deliver()
+        return self._count(key.op, name, hit=hit, seconds=predicted_compile_s(1))
 
     # ------------------------------------------------------------------------------------------------------------ files
     def key_of(self, ir: bytes) -> str:
@@ -179,11 +184,20 @@ class NeffCache:
 
     def load(self, key: str) -> Container | None:
         """Return the container stored under a key, or None; a file that cannot be trusted is reported and ignored."""
-        return self._read(key)
+        found = self._read(key)
+        self._deliver()
+        return found
 
     def store(self, key: str, header: Mapping[str, Any], payload: bytes = b"") -> bool:
         """Store an executable atomically; False if the cache is disabled or cannot be written."""
-        return self._write(key, canonical_json({"compiler": self._compiler, **header}), payload)
+        stored = self._write(key, pack(canonical_json({"compiler": self._compiler, **header}), payload))
+        self._deliver()
+        return stored
+
+    def flush(self) -> None:
+        """Wait until every executable met so far is on the disk (also done at exit)."""
+        self._writer.flush()
+        self._deliver()
 
     def _read(self, key: str) -> Container | None:
         if self.settings.disabled:
@@ -199,22 +213,20 @@ class NeffCache:
         with self._lock:
             self._stats.refused += 1
             self._stats.refusals.append((path, why))
-        fix = "none needed: it is rebuilt; remove it if you did not expect it"
-        _warn(describe(f"Refused the cached executable {path}", seen=why, fix=fix))
+            fix = "none needed: it is rebuilt; remove it if you did not expect it"
+            self._notices.append(describe(f"Refused the cached executable {path}", seen=why, fix=fix))
 
-    def _write(self, key: str, header: bytes, payload: bytes = b"") -> bool:
+    def _write(self, key: str, data: bytes) -> bool:
+        """Write one file under its own name, then rename it. Never raises or warns: the writer's thread runs it."""
         if not self._writable:
             return False
         path = self.path(key)
         directory = os.path.dirname(path)
         temporary = f"{path}.{os.getpid()}.{next(self._serial)}.tmp"
         try:
-            if directory not in self._directories:
-                os.makedirs(directory, mode=0o700, exist_ok=True)
-                self._directories.add(directory)
-            _write_new(temporary, pack(header, payload))
-        except FileNotFoundError:  # somebody cleared the cache between two keys
-            self._directories.discard(directory)
+            os.makedirs(directory, mode=0o700, exist_ok=True)
+            _write_new(temporary, data)
+        except FileNotFoundError:  # somebody cleared the cache in this moment
             return False
         except OSError as error:
             _unlink_quietly(temporary)
@@ -225,6 +237,8 @@ class NeffCache:
         except OSError:  # a foreign file in a sticky directory, or a directory of that name: refused when it was read
             _unlink_quietly(temporary)
             return False
+        with self._lock:
+            self._stats.stored += 1
         return True
 
     def _give_up(self, error: OSError) -> None:
@@ -232,20 +246,28 @@ class NeffCache:
             if not self._writable:
                 return
             self._writable = False
-        _warn(
-            describe(
-                f"The executable cache {self.settings.directory} cannot be written, so nothing more is stored",
-                seen=f"{error.strerror or error} (errno {error.errno})",
-                cost="later processes compile again",
-                fix="free space, or set TORCH_NEURONX_NEFF_CACHE_DIR to a writable directory; "
-                "TORCH_NEURONX_NEFF_DISABLE_CACHE=1 turns the cache off",
+            self._notices.append(
+                describe(
+                    f"The executable cache {self.settings.directory} cannot be written, so nothing more is stored",
+                    seen=f"{error.strerror or error} (errno {error.errno})",
+                    cost="later processes compile again",
+                    fix="free space, or set TORCH_NEURONX_NEFF_CACHE_DIR to a writable directory; "
+                    "TORCH_NEURONX_NEFF_DISABLE_CACHE=1 turns the cache off",
+                )
             )
-        )
+
+    def _deliver(self) -> None:
+        """Warn, on the caller's thread, of what happened on any."""
+        if self._notices:
+            with self._lock:
+                notices, self._notices = self._notices, []
+            for notice in notices:
+                warnings.warn_explicit(notice, NeuronCacheWarning, _NOWHERE, 1, module=__name__)
 
     # ------------------------------------------------------------------------------------------------------- statistics
-    def _count(self, op: str, key: str, *, hit: bool, stored: bool, seconds: float) -> CompileRecord:
+    def _count(self, op: str, key: str, *, hit: bool, seconds: float) -> CompileRecord:
         outcome: Literal["compiled", "hit"] = "hit" if hit else "compiled"
-        record = CompileRecord(op=op, key=key, outcome=outcome, predicted_s=seconds, stored=stored)
+        record = CompileRecord(op=op, key=key, outcome=outcome, predicted_s=seconds)
         with self._lock:
             self._records.append(record)
             if hit:
@@ -253,7 +275,6 @@ class NeffCache:
                 self._stats.saved_s += seconds
             else:
                 self._stats.compiles += 1
-                self._stats.stored += stored
                 self._stats.predicted_s += seconds
         return record
 
@@ -298,7 +319,3 @@ def _write_new(path: str, data: bytes) -> None:
 def _unlink_quietly(path: str) -> None:
     with contextlib.suppress(OSError):  # it may never have been made; nothing else can be done on a full disk
         os.unlink(path)
-
-
-def _warn(message: str) -> None:
-    warnings.warn_explicit(message, NeuronCacheWarning, "<neuron executable cache>", 1, module=__name__)

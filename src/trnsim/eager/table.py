@@ -183,7 +183,7 @@ class Table:
     def register_native(self, op: str) -> None:
         """Declare a custom op (`ns::name`) native, as an NKI kernel is."""
         self._custom_native |= {op.partition(".")[0]}
-        self._by_op.pop(op, None)
+        self._by_op = {}  # any overload of it may have been answered already
 
     def resolve(self, key: KeyLike) -> Resolution:
         """Say whether this op, on these dtypes, layouts and static arguments, runs natively or on the CPU, and why."""
