@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
-__all__ = ["track_modules"]
+from trnsim import _C
 
-# Sets the running thread's module path and returns the one before.
-Exchange = Callable[[str], str]
+__all__ = ["track_modules"]
 
 
 class _Thread(threading.local):
@@ -26,42 +25,42 @@ class _Thread(threading.local):
 
     def __init__(self) -> None:
         self.outermost: torch.nn.Module | None = None
-        self.before: list[str] = []
+        self.before: list[int] = []
 
 
 class _Tracker:
-    def __init__(self, exchange: Exchange) -> None:
-        self._exchange = exchange
-        self._names: weakref.WeakKeyDictionary[torch.nn.Module, str] = weakref.WeakKeyDictionary()
+    def __init__(self) -> None:
+        self._paths: weakref.WeakKeyDictionary[torch.nn.Module, int] = weakref.WeakKeyDictionary()  # interned
         self._read: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()
         self._thread = _Thread()
 
-    def _name(self, module: torch.nn.Module, outermost: torch.nn.Module) -> str:
-        if outermost not in self._read or module not in self._names:
+    def _path(self, module: torch.nn.Module, outermost: torch.nn.Module) -> int:
+        if outermost not in self._read or module not in self._paths:
             self._read.add(outermost)
             for path, child in outermost.named_modules():
-                self._names[child] = path or type(outermost).__name__
-        return self._names.get(module) or type(module).__name__  # one made on the fly has no path
+                self._paths[child] = _C.intern_module(path or type(outermost).__name__)
+        # One made on the fly has no path.
+        return self._paths.get(module) or _C.intern_module(type(module).__name__)
 
     def enter(self, module: torch.nn.Module, _: Any) -> None:
         thread = self._thread
         if thread.outermost is None:
             thread.outermost = module
-        thread.before.append(self._exchange(self._name(module, thread.outermost)))
+        thread.before.append(_C.exchange_module(self._path(module, thread.outermost)))
 
     def leave(self, _: torch.nn.Module, __: Any, ___: Any) -> None:
         thread = self._thread
         if not thread.before:  # entered before the hooks were there
             return
-        self._exchange(thread.before.pop())
+        _C.exchange_module(thread.before.pop())
         if not thread.before:
             thread.outermost = None
 
 
 @contextmanager
-def track_modules(exchange: Exchange) -> Iterator[None]:
-    """Tell `exchange` of each module that is entered or left, on every thread, while the context is open."""
-    tracker = _Tracker(exchange)
+def track_modules() -> Iterator[None]:
+    """Tell the core of each module that is entered or left, on every thread, while the context is open."""
+    tracker = _Tracker()
     handles = (
         register_module_forward_pre_hook(tracker.enter),
         register_module_forward_hook(tracker.leave, always_call=True),
