@@ -1,0 +1,219 @@
+// trnsim._C: the core as Python sees it.
+
+#include <torch/csrc/python_headers.h>
+
+#include "Allocator.h"
+#include "CallSite.h"
+#include "Device.h"
+#include "Dispatch.h"
+#include "Generator.h"
+#include "Ledger.h"
+#include "Policy.h"
+#include "Pool.h"
+#include "Timeline.h"
+
+#include <c10/core/CachingDeviceAllocator.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <torch/csrc/utils/pybind.h>
+
+namespace py = pybind11;
+
+namespace trnsim {
+namespace {
+
+void bind_devices(py::module_& m) {
+  m.def("configure_devices", [](int count, int64_t capacity) {
+    configure_devices({count, capacity});
+  });
+  m.def("device_count", [] { return in_forked_child() ? 0 : static_cast<int>(device_count()); });
+  m.def("current_device", [] { return static_cast<int>(current_device()); });
+  m.def("exchange_device", [](int index) {
+    check_device(static_cast<c10::DeviceIndex>(index));
+    return static_cast<int>(exchange_device(static_cast<c10::DeviceIndex>(index)));
+  });
+  m.def("check_device", [](int index) { check_device(static_cast<c10::DeviceIndex>(index)); });
+  m.def("is_initialized", &is_initialized);
+  m.def("in_forked_child", &in_forked_child);
+  m.def("touch_device", &touch_device);
+  m.def("register", [] {
+    register_allocators();
+    register_hooks();
+    register_boxed_kernels();
+  });
+}
+
+void bind_clock(py::module_& m) {
+  m.def(
+      "configure_clock",
+      [](bool enabled, bool blocking, int64_t dispatch, int64_t sync, int64_t latency, double h2d, double d2h) {
+        configure_clock({enabled, blocking, dispatch, sync, latency, h2d, d2h});
+      },
+      py::kw_only(),
+      py::arg("enabled"),
+      py::arg("launch_blocking"),
+      py::arg("dispatch_ns"),
+      py::arg("sync_ns"),
+      py::arg("transfer_latency_ns"),
+      py::arg("h2d_bytes_per_ns"),
+      py::arg("d2h_bytes_per_ns"));
+  m.def("clock_enabled", [] { return clock_config().enabled; });
+  m.def("host_now", &host_now);
+  m.def("advance_host", &advance_host);
+  m.def("stream_tail", [](int device, int64_t stream) {
+    check_device(static_cast<c10::DeviceIndex>(device));
+    return stream_tail(static_cast<c10::DeviceIndex>(device), stream);
+  });
+  m.def("elapsed_ms", [](uintptr_t start, uintptr_t end) {
+    const c10::impl::VirtualGuardImpl guard(kNeuron);
+    return guard.elapsedTime(reinterpret_cast<void*>(start), reinterpret_cast<void*>(end), 0); // NOLINT: event ids
+  });
+  m.def("device_tail", [](int device) {
+    int64_t last = 0;
+    for (int stream = 0; stream < kMaxStreams; ++stream) {
+      last = std::max(last, stream_tail(static_cast<c10::DeviceIndex>(device), stream));
+    }
+    return last;
+  });
+}
+
+py::dict segment_dict(const c10::CachingDeviceAllocator::SegmentInfo& segment) {
+  py::list blocks;
+  size_t address = segment.address;
+  for (const auto& block : segment.blocks) {
+    py::dict entry;
+    entry["address"] = address;
+    entry["size"] = block.size;
+    entry["requested_size"] = block.requested_size;
+    entry["state"] = block.allocated ? "active_allocated" : block.active ? "active_pending_free" : "inactive";
+    entry["frames"] = py::list();
+    blocks.append(entry);
+    address += block.size;
+  }
+  py::dict entry;
+  entry["device"] = static_cast<int>(segment.device);
+  entry["address"] = segment.address;
+  entry["total_size"] = segment.total_size;
+  entry["allocated_size"] = segment.allocated_size;
+  entry["active_size"] = segment.active_size;
+  entry["requested_size"] = segment.requested_size;
+  entry["stream"] = 0;
+  entry["segment_type"] = segment.is_large ? "large" : "small";
+  entry["segment_pool_id"] = py::make_tuple(0, 0);
+  entry["is_expandable"] = false;
+  entry["frames"] = py::list();
+  entry["blocks"] = blocks;
+  return entry;
+}
+
+void bind_memory(py::module_& m) {
+  m.def("memory_debug", &memory_debug);
+  m.def("set_memory_debug", &set_memory_debug);
+  m.def("memory_segments", [](int device) {
+    check_device(static_cast<c10::DeviceIndex>(device));
+    py::list segments;
+    for (const auto& segment : pool_of(static_cast<c10::DeviceIndex>(device)).snapshot()) {
+      segments.append(segment_dict(segment));
+    }
+    return segments;
+  });
+  m.def("memory_holders", [](int device, size_t at_most) {
+    std::vector<std::tuple<std::string, size_t, size_t>> result;
+    for (const auto& [site, bytes, blocks] : pool_of(static_cast<c10::DeviceIndex>(device)).holders(at_most)) {
+      result.emplace_back(site_text(site), bytes, blocks);
+    }
+    return result;
+  });
+}
+
+void bind_random(py::module_& m) {
+  m.def("set_parity_mode", &set_parity_mode);
+  m.def("parity_mode", &parity_mode);
+  m.def("default_generator", [](int device) { return default_generator(static_cast<c10::DeviceIndex>(device)); });
+}
+
+py::dict event_dict(const Event& event) {
+  static const char* const kinds[] = {
+      "fallback", "sync", "transfer", "cast64", "compile", "cache_hit", "alloc_failure"};
+  py::dict entry;
+  entry["kind"] = kinds[static_cast<size_t>(event.kind)];
+  entry["op"] = text_of(event.op);
+  entry["site"] = site_text(event.site);
+  entry["module"] = module_text(event.module);
+  entry["detail"] = text_of(event.detail);
+  entry["bytes"] = event.bytes;
+  entry["start_ns"] = event.start_ns;
+  entry["duration_ns"] = event.duration_ns;
+  return entry;
+}
+
+void bind_ledger(py::module_& m) {
+  m.def("set_callbacks", &set_callbacks);
+  m.def("set_policy", [](const std::string& name) {
+    set_policy(name == "error" ? Policy::error : name == "allow" ? Policy::allow : Policy::warn);
+  });
+  m.def("set_recording", &set_recording);
+  m.def("recording", &recording);
+  m.def("event_count", &event_count);
+  m.def("clear_events", &clear_events);
+  m.def("events_since", [](size_t first) {
+    py::list list;
+    for (const auto& event : events_since(first)) {
+      list.append(event_dict(event));
+    }
+    return list;
+  });
+  m.def("op_entries", [] {
+    // (op, native, reason, engine, count, duration ns, bytes, flops) per key that ran
+    py::list list;
+    for (const auto* entry : all_entries()) {
+      const auto count = entry->count.load(std::memory_order_relaxed);
+      if (count > 0) {
+        list.append(py::make_tuple(
+            text_of(entry->op),
+            entry->status == Status::native,
+            text_of(entry->reason),
+            static_cast<int>(entry->engine),
+            count,
+            entry->duration_ns,
+            entry->bytes,
+            entry->flops));
+      }
+    }
+    return list;
+  });
+  m.def("fallback_counts", [] {
+    // (op, reason, site, module, count, bytes, cost ns)
+    py::list list;
+    for (const auto& count : fallback_counts()) {
+      list.append(py::make_tuple(
+          text_of(count.op),
+          text_of(count.reason),
+          site_text(count.site),
+          module_text(count.module),
+          count.count,
+          count.bytes,
+          count.cost_ns));
+    }
+    return list;
+  });
+  m.def("forget_entries", &forget_entries);
+  m.def("clear_fallbacks", &clear_fallbacks);
+  m.def("enter_untracked", &enter_untracked);
+  m.def("leave_untracked", &leave_untracked);
+  m.def("set_skipped_prefixes", &set_skipped_prefixes);
+  m.def("current_site", [] { return site_text(current_site()); });
+  m.def("intern_module", &intern_module);
+  m.def("exchange_module", &exchange_module);
+}
+
+} // namespace
+} // namespace trnsim
+
+PYBIND11_MODULE(_C, m) {
+  m.doc() = "The C++ core of trnsim.";
+  trnsim::bind_devices(m);
+  trnsim::bind_clock(m);
+  trnsim::bind_memory(m);
+  trnsim::bind_random(m);
+  trnsim::bind_ledger(m);
+}

@@ -1,0 +1,350 @@
+#include "Pool.h"
+
+#include "Device.h"
+#include "HostPages.h"
+#include "Timeline.h"
+
+#include <c10/util/Exception.h>
+#include <c10/util/llvmMathExtras.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+namespace trnsim {
+namespace {
+
+constexpr size_t kMinBlock = 256;
+constexpr size_t kSmallLimit = size_t{1} << 20; // the documented border between the pools
+constexpr size_t kSmallSegment = size_t{2} << 20;
+constexpr size_t kLargeSegment = size_t{20} << 20;
+constexpr size_t kClassLimit = size_t{16} << 20;
+constexpr size_t kLargeRound = size_t{2} << 20;
+constexpr size_t kQuickDepth = 64; // blocks kept unmerged per small class
+
+constexpr int kAggregate = 0;
+int pool_stat(bool small) {
+  return small ? 1 : 2;
+}
+
+/// Position of a (rounded) small size among the size classes.
+size_t class_index(size_t size) noexcept {
+  if (size <= 16 * kMinBlock) {
+    return size / kMinBlock;
+  }
+  const size_t power = 63 - static_cast<size_t>(__builtin_clzll(size));
+  return 16 + (power - 12) * 16 + ((size >> (power - 4)) & 15);
+}
+
+} // namespace
+
+size_t round_to_class(size_t bytes) noexcept {
+  if (bytes <= kMinBlock) {
+    return kMinBlock;
+  }
+  if (bytes >= kClassLimit) {
+    return (bytes + kLargeRound - 1) / kLargeRound * kLargeRound;
+  }
+  const size_t power = 63 - static_cast<size_t>(__builtin_clzll(bytes - 1));
+  const size_t step = std::max(kMinBlock, (size_t{1} << power) / 16);
+  return (bytes + step - 1) / step * step;
+}
+
+Pool& pool_of(c10::DeviceIndex device) {
+  static auto* pools = [] {
+    auto* all = new std::array<std::unique_ptr<Pool>, kMaxDevices>; // leaked: tensors may outlive static destructors
+    for (int index = 0; index < kMaxDevices; ++index) {
+      (*all)[index] = std::make_unique<Pool>(static_cast<c10::DeviceIndex>(index));
+    }
+    return all;
+  }();
+  return *(*pools)[device];
+}
+
+Block* block_at(const void* pointer) noexcept {
+  auto* segment = static_cast<Segment*>(owner_of(pointer));
+  return segment == nullptr ? nullptr : segment->start_at(pointer);
+}
+
+Block* Pool::allocate(size_t bytes) {
+  const size_t size = round_to_class(bytes);
+  const bool small = size < kSmallLimit;
+  const SiteId site = small ? kNoSite : current_site(); // before the lock: it takes the GIL
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (C10_UNLIKELY(!pending_.empty())) {
+    complete_pending(false);
+  }
+  Block* block = small ? take_quick(size) : nullptr;
+  if (block == nullptr) {
+    block = take(size, small);
+  }
+  if (block == nullptr && (block = grow(size, small)) == nullptr) {
+    stats_.num_alloc_retries += 1;
+    complete_pending(true);
+    flush_quick();
+    block = take(size, small);
+    if (block == nullptr) {
+      release_segments();
+      block = grow(size, small);
+    }
+    if (block == nullptr) {
+      out_of_memory(bytes, lock);
+    }
+  }
+  block->requested = bytes;
+  block->site = site;
+  count_allocated(block, true);
+  lock.unlock();
+  if (C10_UNLIKELY(memory_debug())) {
+    MemoryAccess access;
+    std::memset(block->ptr, 0xFF, block->size); // all ones is NaN in every floating dtype
+  }
+  return block;
+}
+
+Block* Pool::take_quick(size_t size) {
+  const size_t index = class_index(size);
+  if (index >= quick_.size() || quick_[index].empty()) {
+    return nullptr;
+  }
+  Block* block = quick_[index].back();
+  quick_[index].pop_back();
+  block->cached = false;
+  return block;
+}
+
+Block* Pool::take(size_t size, bool small) {
+  Block wanted;
+  wanted.size = size;
+  auto& free = free_[small];
+  const auto found = free.lower_bound(&wanted);
+  if (found == free.end()) {
+    return nullptr;
+  }
+  Block* block = *found;
+  free.erase(found);
+  if (block->previous != nullptr || block->next != nullptr) {
+    stats_.inactive_split[kAggregate].decrease(1);
+    stats_.inactive_split_bytes[kAggregate].decrease(block->size);
+  }
+  split(block, size);
+  return block;
+}
+
+/// Cuts `block` down to `size`; what is left goes to the free set.
+void Pool::split(Block* block, size_t size) {
+  if (block->size - size < kMinBlock) {
+    return;
+  }
+  auto* rest = new Block;
+  rest->ptr = block->ptr + size;
+  rest->size = block->size - size;
+  rest->segment = block->segment;
+  rest->device = device_;
+  rest->previous = block;
+  rest->next = block->next;
+  if (rest->next != nullptr) {
+    rest->next->previous = rest;
+  }
+  block->next = rest;
+  block->size = size;
+  rest->segment->start_at(rest->ptr) = rest;
+  free_[block->segment->small].insert(rest);
+  stats_.inactive_split[kAggregate].increase(1);
+  stats_.inactive_split_bytes[kAggregate].increase(rest->size);
+}
+
+Block* Pool::grow(size_t size, bool small) {
+  size_t bytes = small ? kSmallSegment : size < kLargeSegment / 2 ? kLargeSegment : (size + kLargeRound - 1) / kLargeRound * kLargeRound;
+  const auto reserved = static_cast<size_t>(stats_.reserved_bytes[kAggregate].current);
+  const auto capacity = static_cast<size_t>(device_capacity());
+  if (reserved + bytes > capacity) {
+    bytes = size; // the last segment may be smaller than usual
+    if (size > capacity || reserved > capacity - size) {
+      return nullptr;
+    }
+  }
+  char* base = reserve_pages(bytes);
+  TORCH_CHECK_WITH(
+      OutOfMemoryError,
+      base != nullptr,
+      "The host has no address space left for a neuron segment of ",
+      bytes,
+      " bytes (the simulated device still has room). Check `ulimit -v` and vm.overcommit_memory.");
+  auto segment = std::make_unique<Segment>();
+  segment->base = base;
+  segment->size = bytes;
+  segment->small = small;
+  auto* block = new Block;
+  block->ptr = base;
+  block->size = bytes;
+  block->segment = segment.get();
+  block->device = device_;
+  segment->first = block;
+  segment->starts.resize((bytes >> (small ? 8 : 16)) + 1);
+  segment->start_at(base) = block;
+  set_owner(base, bytes, segment.get());
+  segments_.emplace(base, std::move(segment));
+  stats_.num_device_alloc += 1;
+  for (const int kind : {kAggregate, pool_stat(small)}) {
+    stats_.segment[kind].increase(1);
+    stats_.reserved_bytes[kind].increase(bytes);
+  }
+  split(block, size);
+  return block;
+}
+
+void Pool::count_allocated(Block* block, bool taken) {
+  block->allocated = taken;
+  for (const int kind : {kAggregate, pool_stat(block->segment->small)}) {
+    const auto apply = [&](c10::CachingAllocator::Stat& stat, size_t amount) {
+      taken ? stat.increase(amount) : stat.decrease(amount);
+    };
+    apply(stats_.allocation[kind], 1);
+    apply(stats_.allocated_bytes[kind], block->size);
+    apply(stats_.requested_bytes[kind], block->requested);
+    apply(stats_.active[kind], 1);
+    apply(stats_.active_bytes[kind], block->size);
+  }
+}
+
+void Pool::free(Block* block) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (C10_LIKELY(block->streams.empty())) {
+    count_allocated(block, false);
+    release(block);
+    return;
+  }
+  for (const auto stream : block->streams) {
+    block->ready_at = std::max(block->ready_at, stream_tail(device_, stream));
+  }
+  block->streams.clear();
+  count_allocated(block, false);
+  for (const int kind : {kAggregate, pool_stat(block->segment->small)}) {
+    stats_.active[kind].increase(1); // still in use by a stream
+    stats_.active_bytes[kind].increase(block->size);
+  }
+  pending_.push_back(block);
+}
+
+void Pool::record_stream(Block* block, c10::StreamId stream) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (std::find(block->streams.begin(), block->streams.end(), stream) == block->streams.end()) {
+    block->streams.push_back(stream);
+  }
+}
+
+/// Returns to the pool the blocks whose last recorded stream has passed; `all` waits for the others.
+void Pool::complete_pending(bool all) {
+  if (all && !pending_.empty()) {
+    stats_.num_sync_all_streams += 1;
+    sync_device(device_);
+  }
+  const int64_t now = host_now();
+  std::erase_if(pending_, [&](Block* block) {
+    if (block->ready_at > now) {
+      return false;
+    }
+    block->ready_at = 0;
+    for (const int kind : {kAggregate, pool_stat(block->segment->small)}) {
+      stats_.active[kind].decrease(1);
+      stats_.active_bytes[kind].decrease(block->size);
+    }
+    release(block);
+    return true;
+  });
+}
+
+void Pool::release(Block* block) {
+  if (block->segment->small) {
+    const size_t index = class_index(block->size);
+    if (index >= quick_.size()) {
+      quick_.resize(index + 1);
+    }
+    if (quick_[index].size() < kQuickDepth) {
+      block->cached = true;
+      quick_[index].push_back(block);
+      return;
+    }
+  }
+  merge_into_free_set(block);
+}
+
+void Pool::merge_into_free_set(Block* block) {
+  auto& free = free_[block->segment->small];
+  const auto mergeable = [](const Block* other) {
+    return other != nullptr && !other->allocated && !other->cached && other->ready_at == 0;
+  };
+  const auto forget = [&](Block* other) {
+    free.erase(other);
+    stats_.inactive_split[kAggregate].decrease(1);
+    stats_.inactive_split_bytes[kAggregate].decrease(other->size);
+  };
+  if (Block* before = block->previous; mergeable(before)) {
+    forget(before);
+    before->size += block->size;
+    before->next = block->next;
+    if (before->next != nullptr) {
+      before->next->previous = before;
+    }
+    block->segment->start_at(block->ptr) = nullptr;
+    delete block;
+    block = before;
+  }
+  if (Block* after = block->next; mergeable(after)) {
+    forget(after);
+    block->size += after->size;
+    block->next = after->next;
+    if (block->next != nullptr) {
+      block->next->previous = block;
+    }
+    after->segment->start_at(after->ptr) = nullptr;
+    delete after;
+  }
+  free.insert(block);
+  if (block->previous != nullptr || block->next != nullptr) {
+    stats_.inactive_split[kAggregate].increase(1);
+    stats_.inactive_split_bytes[kAggregate].increase(block->size);
+  }
+}
+
+void Pool::flush_quick() {
+  for (auto& list : quick_) {
+    for (Block* block : list) {
+      block->cached = false;
+      merge_into_free_set(block);
+    }
+    list.clear();
+  }
+}
+
+void Pool::release_segments() {
+  for (auto it = segments_.begin(); it != segments_.end();) {
+    Segment& segment = *it->second;
+    Block* block = segment.first;
+    const bool whole = block->next == nullptr && !block->allocated && !block->cached && block->ready_at == 0;
+    if (!whole) {
+      ++it;
+      continue;
+    }
+    free_[segment.small].erase(block);
+    stats_.num_device_free += 1;
+    for (const int kind : {kAggregate, pool_stat(segment.small)}) {
+      stats_.segment[kind].decrease(1);
+      stats_.reserved_bytes[kind].decrease(segment.size);
+    }
+    set_owner(segment.base, segment.size, nullptr);
+    release_pages(segment.base, segment.size);
+    delete block;
+    it = segments_.erase(it);
+  }
+}
+
+void Pool::empty_cache() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  complete_pending(true);
+  flush_quick();
+  release_segments();
+}
+
+} // namespace trnsim

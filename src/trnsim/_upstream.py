@@ -1,0 +1,149 @@
+"""Every touch of a private PyTorch API, each with its reason, the PyTorch issue, and when it can go."""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import sys
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from trnsim import _C
+
+
+class _AfterImport(importlib.abc.MetaPathFinder):
+    """Runs a function when a module is first imported, so that start-up does not import it."""
+
+    def __init__(self, name: str, then: Callable[[ModuleType], None]) -> None:
+        self.name = name
+        self.then = then
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if fullname != self.name:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(fullname)
+        if spec is None or spec.loader is None:
+            return spec
+        loader, then = spec.loader, self.then
+        execute = loader.exec_module
+
+        def exec_module(module: ModuleType) -> None:
+            execute(module)
+            then(module)
+
+        loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
+
+
+def after_import(name: str, then: Callable[[ModuleType], None]) -> None:
+    """Calls ``then(module)`` now if ``name`` is imported already, else right after its import."""
+    if name in sys.modules:
+        then(sys.modules[name])
+    else:
+        sys.meta_path.insert(0, _AfterImport(name, then))
+
+
+def rename_backend(name: str, module: ModuleType) -> None:
+    """PrivateUse1 becomes ``name``; public but order-sensitive (PyTorch #134293): rename, register, then generate."""
+    torch.utils.rename_privateuse1_backend(name)
+    torch._register_device_module(name, module)
+    torch.utils.generate_methods_for_privateuse1_backend(
+        for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
+    )
+
+
+def quiet_repr() -> None:
+    """``print(tensor)`` runs some 20 ops; they must not pollute the ledger (M19).
+
+    ``torch._tensor_str`` copies the values of only a fixed list of device types to the host. It can go when that list
+    is open to PrivateUse1.
+    """
+    from torch import _tensor_str
+
+    original = _tensor_str._str
+
+    def _str(self: torch.Tensor, *, tensor_contents: str | None = None) -> str:
+        _C.enter_untracked()
+        try:
+            return original(self, tensor_contents=tensor_contents)
+        finally:
+            _C.leave_untracked()
+
+    _tensor_str._str = _str
+
+
+def dlpack_device() -> None:
+    """``Tensor.__dlpack_device__`` compares with the literal "privateuse1" and so refuses a renamed backend (M15).
+
+    Can go when upstream compares with the backend's name.
+    """
+    from torch.utils.dlpack import DLDeviceType
+
+    original = torch.Tensor.__dlpack_device__
+
+    def __dlpack_device__(self: torch.Tensor) -> tuple[Any, int]:
+        if self.device.type == "neuron":
+            return (DLDeviceType.kDLExtDev, self.device.index or 0)
+        return original(self)
+
+    torch.Tensor.__dlpack_device__ = __dlpack_device__  # type: ignore[method-assign]
+
+
+def accelerator_snapshot(snapshot: Callable[..., Any]) -> None:
+    """``torch.accelerator.memory._snapshot`` knows only CUDA and XPU. Can go when it asks the device's module."""
+    from torch.accelerator import memory
+
+    original = memory._snapshot
+
+    def _snapshot(device: Any = None, augment_with_fx_traces: bool = False) -> Any:
+        current = torch.accelerator.current_accelerator()
+        if current is not None and current.type == "neuron":
+            return snapshot(device)
+        return original(device, augment_with_fx_traces)
+
+    memory._snapshot = _snapshot
+
+
+def register_device_interface() -> None:
+    """``get_interface_for_device("neuron")`` (M25). Dynamo has no registry that can be filled before it is imported."""
+
+    def then(module: ModuleType) -> None:
+        from trnsim.device.interface import make_interface
+
+        interface = make_interface(module)
+        module.register_interface_for_device("neuron", interface)
+        for index in range(_C.device_count()):
+            module.register_interface_for_device(f"neuron:{index}", interface)
+
+    after_import("torch._dynamo.device_interface", then)
+
+
+def explain_inductor() -> None:
+    """Inductor ends in ``KeyError: 'neuron'`` (M21). Its registry takes a scheduling class, not a message; so the
+    backend's entry is wrapped. Can go with part B, whose Dynamo backend is the default for the device.
+    """
+
+    def then(module: ModuleType) -> None:
+        original = module.compile_fx
+
+        def compile_fx(gm: Any, example_inputs: Any, *args: Any, **kwargs: Any) -> Any:
+            for value in example_inputs:
+                if isinstance(value, torch.Tensor) and value.device.type == "neuron":
+                    from trnsim.errors import UnsupportedError
+
+                    raise UnsupportedError(
+                        "Inductor has no code generator for neuron tensors. Use torch.compile(model, "
+                        'backend="aot_eager") for now: backend="neuron" is not in this version.'
+                    )
+            return original(gm, example_inputs, *args, **kwargs)
+
+        module.compile_fx = compile_fx
+
+    after_import("torch._inductor.compile_fx", then)

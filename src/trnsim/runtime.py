@@ -1,0 +1,142 @@
+"""Start-up: from the environment to a registered device. Everything here runs inside ``import torch``."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from trnsim.chips import Chip, Instance
+    from trnsim.config import Options
+    from trnsim.perf.cost import CostModel
+
+_started = False
+
+
+class Machine:
+    """What is simulated: options, chip, instance and the cost model. Set once by ``start``."""
+
+    options: Options
+    chip: Chip
+    instance: Instance
+    cost: CostModel
+
+
+machine = Machine()
+
+
+def real_backend_installed() -> bool:
+    """Whether AWS's torch-neuronx is installed: then the device is theirs."""
+    try:
+        importlib.metadata.distribution("torch-neuronx")
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+def start() -> None:
+    """Registers the device; later calls do nothing. Raises ``ConfigError`` on a bad environment value."""
+    global _started
+    if _started:
+        return
+    _started = True
+    if real_backend_installed():
+        warnings.warn(
+            "trnsim: torch-neuronx is installed, so 'neuron' is the real device and trnsim stays out of the way. "
+            "Uninstall one of the two to choose.",
+            stacklevel=2,
+        )
+        return
+    import torch
+
+    from trnsim import _C
+
+    _load_machine()
+    _configure_core()
+    _C.register()
+    _register_module()
+    _connect_policy()
+    prefixes = [str(Path(torch.__file__).parent) + os.sep, str(Path(__file__).parent) + os.sep]
+    _C.set_skipped_prefixes([*prefixes, str(Path(contextlib.__file__))])
+
+
+def _load_machine() -> None:
+    from trnsim import config
+    from trnsim.perf.cost import CostModel
+
+    machine.options = config.load(os.environ)
+    machine.instance = config.instance_of(machine.options)
+    machine.chip = machine.instance.chip
+    machine.cost = CostModel(machine.chip, lnc=machine.options.lnc)
+
+
+def _configure_core() -> None:
+    from trnsim import _C
+
+    options = machine.options
+    visible = options.visible_devices(machine.instance)
+    _C.configure_devices(len(visible), machine.chip.memory_per_device(options.lnc))
+    configure_clock(enabled=options.clock)
+    _C.set_memory_debug(options.debug_memory)
+    _C.set_parity_mode(options.rng == "cpu")
+    _C.set_recording(options.ledger)
+
+
+def configure_clock(*, enabled: bool) -> None:
+    """Hands the cost model's constants to the core."""
+    from trnsim import _C
+
+    cost = machine.cost
+    latency = cost.transfer_ns(0, "h2d")
+    probe = 1 << 30
+    _C.configure_clock(
+        enabled=enabled,
+        launch_blocking=machine.options.launch_blocking,
+        dispatch_ns=cost.dispatch_ns,
+        sync_ns=cost.sync_ns,
+        transfer_latency_ns=latency,
+        h2d_bytes_per_ns=probe / (cost.transfer_ns(probe, "h2d") - latency),
+        d2h_bytes_per_ns=probe / (cost.transfer_ns(probe, "d2h") - cost.transfer_ns(0, "d2h")),
+    )
+
+
+def _register_module() -> None:
+    from trnsim import _upstream, device
+
+    _upstream.rename_backend("neuron", sys.modules[device.__name__])
+    _upstream.quiet_repr()
+    _upstream.dlpack_device()
+    _upstream.accelerator_snapshot(device.memory_snapshot)
+    _upstream.register_device_interface()
+    _upstream.explain_inductor()
+
+
+def _connect_policy() -> None:
+    from trnsim import _C
+    from trnsim.eager import bridge
+    from trnsim.perf.opkey import OpKey, TensorSpec
+
+    bridge.configure(machine.options, machine.chip.name)
+    _C.set_callbacks(TensorSpec, OpKey, bridge.resolve, bridge.account, bridge.on_fallback, bridge.refuse)
+
+
+@contextlib.contextmanager
+def rng(mode: Literal["device", "cpu"]) -> Iterator[None]:
+    """Within it, ``cpu`` makes neuron's generators give the CPU generator's numbers for the same seed.
+
+    Entering and leaving reseeds the default generators with their current seed.
+    """
+    from trnsim import _C
+
+    before = _C.parity_mode()
+    _C.set_parity_mode(mode == "cpu")
+    try:
+        yield
+    finally:
+        _C.set_parity_mode(before)
