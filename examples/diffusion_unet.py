@@ -45,7 +45,9 @@ class Attention(nn.Module):
     def forward(self, x_NCHW: torch.Tensor) -> torch.Tensor:
         """Attend, and add to the input."""
         n, c, h, w = x_NCHW.shape
-        q, k, v = self.qkv(self.norm(x_NCHW)).reshape(n, 3, self.heads, c // self.heads, h * w).transpose(-1, -2).unbind(1)
+        q, k, v = (
+            self.qkv(self.norm(x_NCHW)).reshape(n, 3, self.heads, c // self.heads, h * w).transpose(-1, -2).unbind(1)
+        )
         y_NCHW = F.scaled_dot_product_attention(q, k, v).transpose(-1, -2).reshape(n, c, h, w)
         return x_NCHW + self.out(y_NCHW)
 
@@ -59,7 +61,11 @@ class UNet(nn.Module):
         self.enter = nn.Conv2d(3, WIDTH, 3, padding=1)
         self.down = Residual(WIDTH, WIDTH)
         self.shrink = nn.Conv2d(WIDTH, WIDTH, 3, stride=2, padding=1)
-        self.middle1, self.attention, self.middle2 = Residual(WIDTH, 2 * WIDTH), Attention(2 * WIDTH), Residual(2 * WIDTH, WIDTH)
+        self.middle1, self.attention, self.middle2 = (
+            Residual(WIDTH, 2 * WIDTH),
+            Attention(2 * WIDTH),
+            Residual(2 * WIDTH, WIDTH),
+        )
         self.grow = nn.Conv2d(WIDTH, WIDTH, 3, padding=1)
         self.up = Residual(2 * WIDTH, WIDTH)
         self.leave = nn.Sequential(nn.GroupNorm(8, WIDTH), nn.SiLU(), nn.Conv2d(WIDTH, 3, 3, padding=1))
@@ -80,7 +86,9 @@ def run(device: str) -> dict[str, torch.Tensor | float]:
     torch.manual_seed(0)
     model = UNet().to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3)
-    kept = torch.cos(torch.linspace(0, math.pi / 2 - 0.01, TIMES)).square().to(device)  # share of the image left at each time
+    kept = (
+        torch.cos(torch.linspace(0, math.pi / 2 - 0.01, TIMES)).square().to(device)
+    )  # share of the image left at each time
     images = torch.rand(BATCH, 3, SIZE, SIZE) * 2 - 1
     losses = []
     for _ in range(STEPS):
@@ -110,7 +118,8 @@ def main() -> None:
     device = parser.parse_args().device
     result = run(device)
     losses, sample = result["losses"], result["sample"]
-    assert isinstance(losses, torch.Tensor) and isinstance(sample, torch.Tensor)
+    assert isinstance(losses, torch.Tensor)
+    assert isinstance(sample, torch.Tensor)
     first, last, spread = float(losses[0]), float(losses[-1]), float(sample.std())
     print(f"diffusion_unet on {device}: loss {first:.4f} -> {last:.4f}, pixels spread {spread:.4f}")
 

@@ -48,7 +48,9 @@ def main() -> None:
     nearest = (similarity - 2 * torch.eye(len(SENTENCES))).max(dim=1)
     for sentence, score, index in zip(SENTENCES, nearest.values.tolist(), nearest.indices.tolist()):
         print(f"{score:.3f}  {sentence}  ->  {SENTENCES[index]}")
-    print(f"embeddings on {device}: {len(SENTENCES)} sentences, mean similarity to the nearest {float(nearest.values.mean()):.4f}")
+    print(
+        f"embeddings on {device}: {len(SENTENCES)} sentences, mean similarity to the nearest {float(nearest.values.mean()):.4f}"
+    )
 
 
 if __name__ == "__main__":

@@ -69,7 +69,7 @@ class Classifier(lightning.LightningModule):
         self.net = nn.Sequential(nn.Linear(FEATURES, 64), nn.BatchNorm1d(64), nn.GELU(), nn.Linear(64, CLASSES))
         self.losses: list[torch.Tensor] = []
 
-    def training_step(self, batch: Any, index: int) -> torch.Tensor:
+    def training_step(self, batch: Any, _index: int) -> torch.Tensor:
         """Cross entropy."""
         inputs, labels = batch
         loss = nn.functional.cross_entropy(self.net(inputs), labels)
@@ -77,7 +77,7 @@ class Classifier(lightning.LightningModule):
         self.log("loss", loss)
         return loss
 
-    def validation_step(self, batch: Any, index: int) -> None:
+    def validation_step(self, batch: Any, _index: int) -> None:
         """Accuracy."""
         inputs, labels = batch
         self.log("accuracy", (self.net(inputs).argmax(-1) == labels).float().mean())

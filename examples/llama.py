@@ -79,7 +79,9 @@ def main() -> None:
     device = parser.parse_args().device
     result = run(device)
     losses, dynamic, static = result["losses"], result["dynamic"], result["static"]
-    assert isinstance(losses, torch.Tensor) and isinstance(dynamic, torch.Tensor) and isinstance(static, torch.Tensor)
+    assert isinstance(losses, torch.Tensor)
+    assert isinstance(dynamic, torch.Tensor)
+    assert isinstance(static, torch.Tensor)
     print("generated:", dynamic[0].tolist())
     same = "equal" if torch.equal(dynamic, static) else "DIFFERENT"
     print(f"llama on {device}: loss {float(losses[0]):.4f} -> {float(losses[-1]):.4f}, static and dynamic cache {same}")

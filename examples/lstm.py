@@ -77,7 +77,8 @@ def main() -> None:
     device = parser.parse_args().device
     result = run(device)
     losses, continuation = result["losses"], result["continuation"]
-    assert isinstance(losses, torch.Tensor) and isinstance(continuation, torch.Tensor)
+    assert isinstance(losses, torch.Tensor)
+    assert isinstance(continuation, torch.Tensor)
     print("writes:", repr("".join(LETTERS[i] for i in continuation[0].tolist())))
     print(f"lstm on {device}: loss {float(losses[0]):.4f} -> {float(losses[-1]):.4f} in {STEPS} steps")
 

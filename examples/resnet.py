@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 
 import torch
 from torch import nn
@@ -21,7 +22,9 @@ class Block(nn.Module):
         self.norm2 = nn.BatchNorm2d(outside)
         self.shortcut: nn.Module = nn.Identity()
         if stride != 1 or inside != outside:
-            self.shortcut = nn.Sequential(nn.Conv2d(inside, outside, 1, stride=stride, bias=False), nn.BatchNorm2d(outside))
+            self.shortcut = nn.Sequential(
+                nn.Conv2d(inside, outside, 1, stride=stride, bias=False), nn.BatchNorm2d(outside)
+            )
 
     def forward(self, x_NCHW: torch.Tensor) -> torch.Tensor:
         """N images, C channels, height, width."""
@@ -39,7 +42,7 @@ class ResNet(nn.Module):
         )
         widths = [width, width, 2 * width, 4 * width]
         blocks: list[nn.Module] = []
-        for i, (inside, outside) in enumerate(zip(widths, widths[1:])):
+        for i, (inside, outside) in enumerate(itertools.pairwise(widths)):
             blocks += [Block(inside, outside, 1 if i == 0 else 2), Block(outside, outside, 1)]
         self.stages = nn.Sequential(*blocks)
         self.head = nn.Linear(widths[-1], CLASSES)
@@ -92,7 +95,9 @@ def main() -> None:
     device = parser.parse_args().device
     losses = run(device)["losses"]
     assert isinstance(losses, torch.Tensor)
-    print(f"resnet on {device}: loss {float(losses[0]):.4f} -> {float(losses[-1]):.4f} in {STEPS} steps of bf16 autocast")
+    print(
+        f"resnet on {device}: loss {float(losses[0]):.4f} -> {float(losses[-1]):.4f} in {STEPS} steps of bf16 autocast"
+    )
 
 
 if __name__ == "__main__":

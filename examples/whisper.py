@@ -1,4 +1,4 @@
-"""A small Whisper of transformers (random weights): log-mel of a synthetic sound, training steps, then transcription by generate."""
+"""A small Whisper of transformers (random weights): log-mel of a made sound, training steps, then generate."""
 
 from __future__ import annotations
 
@@ -87,7 +87,8 @@ def main() -> None:
     device = parser.parse_args().device
     result = run(device)
     losses, tokens = result["losses"], result["tokens"]
-    assert isinstance(losses, torch.Tensor) and isinstance(tokens, torch.Tensor)
+    assert isinstance(losses, torch.Tensor)
+    assert isinstance(tokens, torch.Tensor)
     print("tokens:", tokens[0].tolist())
     print(f"whisper on {device}: loss {float(losses[0]):.4f} -> {float(losses[-1]):.4f} in {STEPS} steps")
 

@@ -39,7 +39,12 @@ def compare() -> Callable[..., Result]:
         for key, tolerance in tolerances.items():
             rtol, atol = tolerance or (0.0, 0.0)
             torch.testing.assert_close(
-                actual[key], expected[key], rtol=rtol, atol=atol, equal_nan=False, msg=lambda text, key=key: f"{name}.{key}: {text}"
+                actual[key],
+                expected[key],
+                rtol=rtol,
+                atol=atol,
+                equal_nan=False,
+                msg=lambda text, key=key: f"{name}.{key}: {text}",
             )
         return actual
 

@@ -1,8 +1,8 @@
 """Run PyTorch's operator, module and optimizer databases on a device against the CPU.
 
-    python tests/upstream/run.py --device neuron --jobs 2                       # everything, a summary in upstream.json
-    python tests/upstream/run.py --shard 0/8 --dtypes float32,int64             # a fair eighth: each op with some of its dtypes
-    python tests/upstream/run.py --suites op --ops nn.functional.conv2d --samples 4 --verbose
+python tests/upstream/run.py --device neuron --jobs 2                       # everything, a summary in upstream.json
+python tests/upstream/run.py --shard 0/8 --dtypes float32,int64             # a fair eighth: each op with some of its dtypes
+python tests/upstream/run.py --suites op --ops nn.functional.conv2d --samples 4 --verbose
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from opcheck import expected as expected_list  # noqa: E402
-from opcheck import pool  # noqa: E402
-from opcheck.cases import Item  # noqa: E402
-from opcheck.engine import items_of  # noqa: E402
+from opcheck import expected as expected_list
+from opcheck import pool
+from opcheck.cases import Item
+from opcheck.engine import items_of
 
 HERE = Path(__file__).resolve().parent
 SUITES = ("op", "foreach", "module", "optim")
@@ -35,10 +35,16 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--shard", default="0/1", metavar="I/N", help="the I-th of N parts, counted from 0")
     parser.add_argument("--dtypes", default="", help="only these, comma separated (float32,int64)")
     parser.add_argument("--ops", default="", help="only these names, comma separated, with wildcards")
-    parser.add_argument("--samples", type=int, default=0, help="at most this many samples of each op, dtype and variant (0: all)")
+    parser.add_argument(
+        "--samples", type=int, default=0, help="at most this many samples of each op, dtype and variant (0: all)"
+    )
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--item-seconds", type=float, default=240.0, help="an op and dtype that takes longer has failed")
-    parser.add_argument("--budget-seconds", type=float, default=0.0, help="start nothing new after this long (0: no limit)")
+    parser.add_argument(
+        "--item-seconds", type=float, default=240.0, help="an op and dtype that takes longer has failed"
+    )
+    parser.add_argument(
+        "--budget-seconds", type=float, default=0.0, help="start nothing new after this long (0: no limit)"
+    )
     parser.add_argument("--expected", type=Path, default=HERE / "expected.yaml")
     parser.add_argument("--json", type=Path, default=Path("upstream.json"))
     parser.add_argument("--verbose", action="store_true", help="print each failure as it comes")
@@ -97,7 +103,9 @@ def main() -> int:
     return 1 if summary["unexpected"] or summary["stale"] else 0
 
 
-def summarise(results: dict[Item, pool.Result], exceptions: expected_list.Expected, *, complete: bool) -> dict[str, object]:
+def summarise(
+    results: dict[Item, pool.Result], exceptions: expected_list.Expected, *, complete: bool
+) -> dict[str, object]:
     """Totals by suite and variant, unexpected failures, and entries of the list that passed."""
     totals: dict[str, Counter[str]] = defaultdict(Counter)
     ran: set[expected_list.Triple] = set()

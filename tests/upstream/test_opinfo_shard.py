@@ -1,4 +1,4 @@
-"""A fair shard of PyTorch's databases on the device: every op with some of its dtypes, within eight minutes on two cores.
+"""A fair shard of PyTorch's databases on the device: every op with some of its dtypes, in at most eight minutes.
 
 `TRNSIM_UPSTREAM_SHARD` (default "0/6") chooses which; `python tests/upstream/run.py` runs all of it.
 """

@@ -42,7 +42,9 @@ def cases(item: Item, limit: int | None) -> Iterator[Case]:
         torch.manual_seed(zlib.crc32(item.name.encode()))
         try:
             inputs = list(
-                enumerate(info.module_inputs_func(info, device="cpu", dtype=dtype, requires_grad=True, training=training))
+                enumerate(
+                    info.module_inputs_func(info, device="cpu", dtype=dtype, requires_grad=True, training=training)
+                )
             )
         except (RuntimeError, NotImplementedError, TypeError, ValueError):
             continue
@@ -82,14 +84,14 @@ def _factory(cls: type[torch.nn.Module], given: Any, dtype: torch.dtype, trainin
     """Build directly on the device: the same seed gives the same weights."""
     build = given.constructor_input
     kwargs = {**build.kwargs, "device": mover.device, "dtype": dtype}
-    args, kwargs = mover.move((build.args, kwargs))  # type: ignore[misc]
+    args, kwargs = mover.move((build.args, kwargs))
     module = cls(*args, **kwargs)
     weights = [p.detach().clone() for p in module.parameters()]
     return [weights, _forward_backward(module.train(training), given, mover)]
 
 
 def _forward_backward(module: torch.nn.Module, given: Any, mover: Mover) -> object:
-    args, kwargs = mover.move((given.forward_input.args, given.forward_input.kwargs))  # type: ignore[misc]
+    args, kwargs = mover.move((given.forward_input.args, given.forward_input.kwargs))
     inputs = [t for t in _leaves([list(args), kwargs]) if t.requires_grad]
     torch.manual_seed(3)
     result = module(*args, **kwargs)
@@ -98,7 +100,7 @@ def _forward_backward(module: torch.nn.Module, given: Any, mover: Mover) -> obje
     if outputs:
         wanted = inputs + [p for p in module.parameters() if p.requires_grad]
         cotangents = [mover.move(torch.ones(t.shape, dtype=t.dtype)) for t in outputs]
-        gradients = list(torch.autograd.grad(outputs, wanted, cotangents, allow_unused=True))  # type: ignore[arg-type]
+        gradients = list(torch.autograd.grad(outputs, wanted, cotangents, allow_unused=True))
     return [result, gradients, dict(module.named_buffers())]
 
 

@@ -16,7 +16,16 @@ from .move import Mover
 
 # Results whose values PyTorch leaves undefined: uninitialised memory, and the tail of a grown storage.
 UNDEFINED_VALUES = frozenset(
-    {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided", "resize_", "resize_as_"}
+    {
+        "empty",
+        "empty_like",
+        "empty_permuted",
+        "empty_strided",
+        "new_empty",
+        "new_empty_strided",
+        "resize_",
+        "resize_as_",
+    }
 )
 # Ops that answer on the CPU whatever their input's device is.
 ANY_DEVICE = frozenset({"to", "cpu"})
@@ -90,7 +99,8 @@ def _case(variant: str, index: int, info: Any, sample: Any, run: Callable[[Mover
 
 
 def _move(sample: Any, mover: Mover) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-    return mover.move((sample.input, sample.args, sample.kwargs))  # type: ignore[return-value]
+    value, args, kwargs = mover.move((sample.input, sample.args, sample.kwargs))
+    return value, args, kwargs
 
 
 def _forward(op: Callable[..., object], sample: Any, mover: Mover) -> object:
@@ -147,7 +157,7 @@ def _grad(op: Callable[..., object], sample: Any, mover: Mover) -> object:
     if not outputs or not inputs:
         raise TypeError("nothing to differentiate")
     cotangents = [mover.move(_cotangent(i, t)) for i, t in enumerate(outputs)]
-    gradients = torch.autograd.grad(outputs, inputs, cotangents, allow_unused=True)  # type: ignore[arg-type]
+    gradients = torch.autograd.grad(outputs, inputs, cotangents, allow_unused=True)
     return [result, list(gradients)]
 
 

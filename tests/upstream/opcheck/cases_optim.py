@@ -20,12 +20,15 @@ STEPS = 5
 @functools.cache
 def infos() -> dict[str, Any]:
     """Name -> OptimizerInfo."""
-    return {info.optim_cls.__name__: info for info in optim_db}
+    infos: list[Any] = list(optim_db)
+    return {info.optim_cls.__name__: info for info in infos}
 
 
 def items() -> list[Item]:
     """Every optimizer in float32, float64 and bfloat16."""
-    return [Item(suite="optim", name=name, dtype=dtype) for name in infos() for dtype in ("float32", "float64", "bfloat16")]
+    return [
+        Item(suite="optim", name=name, dtype=dtype) for name in infos() for dtype in ("float32", "float64", "bfloat16")
+    ]
 
 
 def cases(item: Item, limit: int | None) -> Iterator[Case]:
@@ -63,13 +66,13 @@ def _run(info: Any, configuration: Any, dtype: torch.dtype, variant: str, mover:
         module.to(mover.device)
         parameters = list(module.parameters())
     else:
-        parameters = [torch.nn.Parameter(mover.move(s.clone())) for s in sources]  # type: ignore[arg-type]
+        parameters = [torch.nn.Parameter(mover.move(s.clone())) for s in sources]
         optimizer = info.optim_cls(parameters, **kwargs)
     steps = []
-    for step in range(STEPS):
+    for _step in range(STEPS):
         for parameter in parameters:
             gradient = torch.randn(parameter.shape, generator=generator, dtype=dtype)
-            parameter.grad = mover.move(gradient.to_sparse() if info.only_supports_sparse_grads else gradient)  # type: ignore[assignment]
+            parameter.grad = mover.move(gradient.to_sparse() if info.only_supports_sparse_grads else gradient)
         if info.step_requires_closure:
             optimizer.step(functools.partial(_closure, parameters))
         else:

@@ -39,9 +39,11 @@ class Comparison:
                 raise Mismatch(f"{path}: got {type(actual).__name__}, CPU gives a tensor")
             self._tensor(actual, expected, path)
         elif isinstance(expected, (list, tuple)):
-            if type(actual) is not type(expected) or len(actual) != len(expected):  # type: ignore[arg-type]
-                raise Mismatch(f"{path}: got {type(actual).__name__}, CPU gives {type(expected).__name__} of {len(expected)}")
-            for i, (a, e) in enumerate(zip(actual, expected)):  # type: ignore[call-overload]
+            if type(actual) is not type(expected) or len(actual) != len(expected):
+                raise Mismatch(
+                    f"{path}: got {type(actual).__name__}, CPU gives {type(expected).__name__} of {len(expected)}"
+                )
+            for i, (a, e) in enumerate(zip(actual, expected)):
                 self.check(a, e, f"{path}[{i}]")
         elif isinstance(expected, dict):
             if not isinstance(actual, dict) or actual.keys() != expected.keys():
@@ -67,7 +69,9 @@ class Comparison:
                 raise Mismatch(f"{path}: {name} {getattr(actual, name)} instead of {getattr(expected, name)}")
         if expected.layout == torch.strided and not expected.is_nested:
             if actual.stride() != expected.stride():
-                raise Mismatch(f"{path}: strides {actual.stride()} instead of {expected.stride()} (shape {tuple(expected.shape)})")
+                raise Mismatch(
+                    f"{path}: strides {actual.stride()} instead of {expected.stride()} (shape {tuple(expected.shape)})"
+                )
             if actual.is_conj() != expected.is_conj() or actual.is_neg() != expected.is_neg():
                 raise Mismatch(f"{path}: conj/neg bit differs")
         if self._values:
@@ -86,7 +90,9 @@ class Comparison:
         if expected.dtype not in TOLERANCE:
             if torch.equal(actual, expected):
                 return
-            raise Mismatch(f"{path}: {int((actual != expected).sum())} of {expected.numel()} {expected.dtype} values differ")
+            raise Mismatch(
+                f"{path}: {int((actual != expected).sum())} of {expected.numel()} {expected.dtype} values differ"
+            )
         rtol, atol = TOLERANCE[expected.dtype]
         wide = torch.complex128 if expected.dtype.is_complex else torch.float64
         a, e = actual.to(wide), expected.to(wide)
@@ -97,7 +103,9 @@ class Comparison:
         close = torch.isclose(a, e, rtol=rtol, atol=atol, equal_nan=True)
         if not bool(close.all()):
             worst = float((a - e).abs().nan_to_num(nan=math.inf).max())
-            raise Mismatch(f"{path}: {int((~close).sum())} of {e.numel()} values differ, by up to {worst:.3g} ({expected.dtype})")
+            raise Mismatch(
+                f"{path}: {int((~close).sum())} of {e.numel()} values differ, by up to {worst:.3g} ({expected.dtype})"
+            )
 
 
 def same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:

@@ -91,7 +91,9 @@ def _run_case(case: Case, device: str, tally: Tally) -> None:
         tally.fail("mismatch", str(error), case.describe())
     except Exception as error:
         where = traceback.extract_tb(error.__traceback__)[-1]
-        tally.fail(type(error).__name__, f"{str(error).splitlines()[0] if str(error) else ''} [{where.name}]", case.describe())
+        tally.fail(
+            type(error).__name__, f"{str(error).splitlines()[0] if str(error) else ''} [{where.name}]", case.describe()
+        )
     else:
         tally.passed += 1
         tally.bit_equal += comparison.bit_equal

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+from typing import Any
 
 import torch
 
@@ -21,7 +22,7 @@ class Mover:
         self._tensors: dict[int, torch.Tensor] = {}
         self._alive: list[torch.Tensor] = []
 
-    def move(self, value: object) -> object:
+    def move(self, value: Any) -> Any:
         """A copy of `value` in which every tensor, generator and CPU device is replaced by one of the target device."""
         if isinstance(value, torch.Tensor):
             return self._tensor(value)
@@ -44,7 +45,9 @@ class Mover:
         if isinstance(value, torch.nn.Module):
             return self._module(value)
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            return dataclasses.replace(value, **{f.name: self.move(getattr(value, f.name)) for f in dataclasses.fields(value)})
+            return dataclasses.replace(
+                value, **{f.name: self.move(getattr(value, f.name)) for f in dataclasses.fields(value)}
+            )
         return value
 
     def storage_ids(self) -> dict[int, int]:
@@ -65,7 +68,12 @@ class Mover:
         return moved
 
     def _raw(self, source: torch.Tensor) -> torch.Tensor:
-        if source.layout != torch.strided or source.is_quantized or source.is_nested or type(source) is not torch.Tensor:
+        if (
+            source.layout != torch.strided
+            or source.is_quantized
+            or source.is_nested
+            or type(source) is not torch.Tensor
+        ):
             return copy.deepcopy(source) if self.device.type == "cpu" else source.to(self.device)
         storage = source.untyped_storage()
         key = storage._cdata

@@ -157,4 +157,13 @@ def _run_one(worker: _Worker, item: Item) -> Result:
         fates.append(answer)
         skip.append(worker.where())
     failure = {"kind": "crash", "message": f"{fates[-1]} in {', '.join(skip)}; gave up", "sample": ""}
-    return {"forward": {"passed": 0, "failed": len(skip), "skipped": 0, "bit_equal": 0, "accepted": 0, "failures": [failure]}}
+    return {
+        "forward": {
+            "passed": 0,
+            "failed": len(skip),
+            "skipped": 0,
+            "bit_equal": 0,
+            "accepted": 0,
+            "failures": [failure],
+        }
+    }
