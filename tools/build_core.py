@@ -137,7 +137,8 @@ def plan_from_environment(project: Path, environ: Mapping[str, str], output: Pat
 
 def compile_flags(plan: Plan) -> list[str]:
     """Flags of every object. Torch's headers are system headers: no warnings from them, and no 2,000-file dependency
-    lists; a change of torch changes TRNSIM_TORCH_VERSION and so rebuilds everything."""
+    lists; a change of torch changes TRNSIM_TORCH_VERSION and so rebuilds everything.
+    """
     include = plan.torch.root / "include"
     flags = ["-std=c++20", "-O2", "-fPIC", "-fvisibility=hidden", "-fvisibility-inlines-hidden", "-DNDEBUG"]
     if plan.sanitize:
@@ -229,7 +230,7 @@ def build(plan: Plan, jobs: int) -> None:
     """Run the build; only one at a time per folder."""
     ninja = find_ninja()
     plan.folder.mkdir(parents=True, exist_ok=True)
-    with open(plan.folder / ".lock", "w", encoding="utf-8") as lock:
+    with (plan.folder / ".lock").open("w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if plan.site:
             link_package(plan.project, plan.site)

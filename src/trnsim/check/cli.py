@@ -46,12 +46,16 @@ def check(
     script: Annotated[str, typer.Argument(help="Python file to run; with -m, a module's name.", show_default=False)],
     arguments: Annotated[list[str] | None, typer.Argument(help="Its arguments.", show_default=False)] = None,
     module: Annotated[bool, typer.Option("-m", help="SCRIPT is a module, as with python -m.")] = False,
-    from_cuda: Annotated[bool, typer.Option("--from-cuda", help="Run code that says cuda on the neuron device.")] = False,
+    from_cuda: Annotated[
+        bool, typer.Option("--from-cuda", help="Run code that says cuda on the neuron device.")
+    ] = False,
     json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the report as JSON.")] = None,
     chip: Annotated[Chip | None, typer.Option(help="Chip; alone it means the smallest instance that has it.")] = None,
     instance: Annotated[str | None, typer.Option(metavar="NAME", help="Instance, such as trn2.48xlarge.")] = None,
     lnc: Annotated[int | None, typer.Option(min=1, max=2, help="Physical cores of a logical core.")] = None,
-    progress: Annotated[float | None, typer.Option(metavar="SECONDS", help="Time between progress lines; 0: none.")] = None,
+    progress: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="Time between progress lines; 0: none.")
+    ] = None,
 ) -> None:
     """Run SCRIPT unmodified on the simulated device; report fallbacks, waits, casts, memory and predicted time.
 
@@ -66,7 +70,8 @@ def check(
     _set_environment(chip, instance, lnc)
     from trnsim import config
 
-    config.instance_of(config.load(os.environ))  # a ConfigError now, instead of torch's about a backend that fails to load
+    # A ConfigError now, instead of torch's error about a backend that fails to load.
+    config.instance_of(config.load(os.environ))
 
     from rich.console import Console
 

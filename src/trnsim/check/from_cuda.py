@@ -132,6 +132,16 @@ def _on_threads(run: Callable[[threading.Thread], None]) -> Callable[[threading.
     return call
 
 
+def _capability(device: Any = None) -> tuple[int, int]:  # noqa: ARG001
+    """What scripts ask in order to choose bf16 and fused attention: both are there."""
+    return (8, 0)
+
+
+def _has_bf16(including_emulation: bool = True) -> bool:  # noqa: ARG001
+    """Every Trainium computes bf16."""
+    return True
+
+
 def _nothing(*_: Any, **__: Any) -> None:
     """Accepts anything, does nothing."""
 
@@ -147,13 +157,14 @@ def _cuda_replacements(device_module: ModuleType) -> dict[str, Any]:
     replaced = {
         name: getattr(device_module, name)
         for name in dir(device_module)
-        if not name.startswith("_") and hasattr(torch.cuda, name) and not isinstance(getattr(device_module, name), ModuleType)
+        if not name.startswith("_") and hasattr(torch.cuda, name)
+        if not isinstance(getattr(device_module, name), ModuleType)
     }
     replaced |= {
-        "get_device_capability": lambda device=None: (8, 0),
-        "mem_get_info": lambda device=None: torch.accelerator.get_memory_info(translate(device)),
+        "get_device_capability": _capability,
+        "mem_get_info": _translating(torch.accelerator.get_memory_info),
         "ipc_collect": _nothing,
-        "is_bf16_supported": lambda including_emulation=True: True,
+        "is_bf16_supported": _has_bf16,
         "get_arch_list": list,
         "_lazy_init": _nothing,
     }

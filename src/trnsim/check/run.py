@@ -54,7 +54,7 @@ class _Outcome:
 def _as_main(target: Target) -> Iterator[None]:
     """`sys.argv` and `sys.path` as the script expects them."""
     argv, path = sys.argv, sys.path[:]
-    first = os.getcwd() if target.module else str(Path(target.name).resolve().parent)
+    first = str(Path.cwd()) if target.module else str(Path(target.name).resolve().parent)
     sys.argv = [target.name, *target.arguments]
     sys.path.insert(0, first)
     try:
