@@ -312,7 +312,7 @@ def test_headers_have_a_limit() -> None:
         container.pack(b" " * (container.MAX_HEADER_BYTES + 1))
 
 
-# --------------------------------------------------------------------------------------------------- graphs with payload
+# ------------------------------------------------------------------------------------------------- graphs with payload
 def test_graphs_share_the_cache(settings: CacheSettings) -> None:
     cache = NeffCache(settings)
     name = cache.key_of(b"module {}")

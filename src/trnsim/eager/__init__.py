@@ -45,6 +45,7 @@ __all__ = [
     "Settings",
     "Status",
     "account",
+    "account_with_record",
     "allow_fallback",
     "behaviour",
     "cache",
@@ -52,6 +53,7 @@ __all__ = [
     "compile_stats",
     "configure",
     "current",
+    "fallback_cost",
     "fallback_policy",
     "on_fallback",
     "refusal",
@@ -160,13 +162,25 @@ def account(key: KeyLike) -> OpCost:
 
     A fallback, and a 64-bit cast that bounces through the host, make no executable and cost the host's way.
     """
+    return account_with_record(key)[0]
+
+
+def account_with_record(key: KeyLike, *, fallback: bool = False) -> tuple[OpCost, CompileRecord | None]:
+    """Do what `account` does and return the compile record too, if the op makes an executable that is new.
+
+    `fallback`: the op did fall back, whatever the table says.
+    """
     session = _now()
     answer = session.table.resolve(key)
-    if answer.status == "fallback" or answer.bounce:
-        return session.cost_model.fallback(key)
-    if answer.compiles:
-        session.cache.compile_op(key)
-    return session.cost_model.op(key)
+    if fallback or answer.status == "fallback" or answer.bounce:
+        return session.cost_model.fallback(key), None
+    record = session.cache.compile_op(key) if answer.compiles else None
+    return session.cost_model.op(key), record
+
+
+def fallback_cost(key: KeyLike) -> OpCost:
+    """Return what running this op on the CPU is predicted to cost."""
+    return _now().cost_model.fallback(key)
 
 
 def on_fallback(op: str, reason: str, site: str, module: str = "", nbytes: int = 0, cost_ns: int = 0) -> None:

@@ -246,9 +246,10 @@ def on_fallback(
             return
         _warned.add(key)
     filename, line = _split_site(site)
+    stall = f"{cost_ns / 1000:.0f} us" if cost_ns else "more than 500 us (measured on trn2)"
     message = describe(
         f"{op} ran on the CPU ({reason}{': ' + note if note else ''})" + (f" in module {module}" if module else ""),
-        cost=f"{_si(nbytes)} copied and {cost_ns / 1000:.0f} us of device stall, at each call",
+        cost=f"{_si(nbytes)} copied and {stall} of device stall, at each call",
         fix=f"{_or_none(remedy)}. Silence it: trnsim.allow_fallback('{_canonical(op)}') or TRNSIM_FALLBACK_ALLOW",
     )
     try:
