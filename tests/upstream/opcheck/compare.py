@@ -125,7 +125,10 @@ def aliases(value: object, storages: dict[int, int]) -> list[int]:
     if isinstance(value, torch.Tensor):
         if value.layout != torch.strided or value.numel() == 0:
             return [-1]
-        return [storages.get(value.untyped_storage().data_ptr(), -1)]
+        try:
+            return [storages.get(value.untyped_storage().data_ptr(), -1)]
+        except RuntimeError:  # an efficient zero tensor of autograd has no memory
+            return [-1]
     if isinstance(value, (list, tuple)):
         return [i for item in value for i in aliases(item, storages)]
     if isinstance(value, dict):

@@ -65,11 +65,13 @@ def run_item(
             tally.fail("crash", "the process died or hung in this sample", case.describe())
             continue
         breadcrumb(key)
-        _run_case(case, device, tally)
+        run_case(case, device, tally)
     return {variant: asdict(tally) for variant, tally in tallies.items()}
 
 
-def _run_case(case: Case, device: str, tally: Tally) -> None:
+def run_case(case: Case, device: str, tally: Tally | None = None) -> Tally:
+    """Run one case on both devices and count it in the tally."""
+    tally = Tally() if tally is None else tally
     on_cpu = Mover("cpu", keep_on_cpu=case.keep_on_cpu)
     on_device = Mover(device, keep_on_cpu=case.keep_on_cpu)
     torch.manual_seed(SEED)
@@ -78,7 +80,7 @@ def _run_case(case: Case, device: str, tally: Tally) -> None:
     except Exception:  # the CPU is the reference: whatever it refuses is no sample
         tally.skipped += 1
         tally.accepted += _accepts(case, on_device)
-        return
+        return tally
     torch.manual_seed(SEED)
     try:
         actual = case.run(on_device)
@@ -97,6 +99,7 @@ def _run_case(case: Case, device: str, tally: Tally) -> None:
     else:
         tally.passed += 1
         tally.bit_equal += comparison.bit_equal
+    return tally
 
 
 def _accepts(case: Case, mover: Mover) -> bool:
