@@ -59,9 +59,9 @@ class _Translator(TorchFunctionMode):
     ) -> Any:
         """Call `func` with devices translated."""
         kwargs = kwargs or {}
-        if func is torch.Tensor.cuda:
+        if func == torch.Tensor.cuda:
             return _to_device(*args, **kwargs)
-        if func is _IS_CUDA:
+        if func == _IS_CUDA:
             return args[0].device.type == _DEVICE
         if any(map(_may_hold_device, args)):
             args = tuple(translate(value) if _may_hold_device(value) else value for value in args)
@@ -70,7 +70,7 @@ class _Translator(TorchFunctionMode):
         return func(*args, **kwargs)
 
 
-_IS_CUDA = torch.Tensor.is_cuda.__get__
+_IS_CUDA: Any = vars(torch._C.TensorBase)["is_cuda"].__get__  # as the mode sees the property
 
 
 def _to_device(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console, Group, RenderableType
@@ -25,7 +26,7 @@ def _site(site: Site) -> str:
     return f"{place} ({site.module})" if site.module else place
 
 
-def _table(title: str, columns: tuple[tuple[str, bool], ...], rows: list[tuple[str, ...]], left: int) -> RenderableType:
+def _table(title: str, columns: tuple[tuple[str, bool], ...], rows: Sequence[tuple[str, ...]], left: int) -> RenderableType:
     """A table; a column's flag says that it holds numbers."""
     table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, expand=False)
     for name, numeric in columns:
@@ -111,10 +112,14 @@ def render(report: Report, console: Console) -> None:
     console.print()
     console.print(Text("trnsim check", style="bold"))
     console.print(_summary(report))
-    tables = ((report.fallbacks, _fallbacks), (report.syncs, _syncs), (report.casts, _casts))
-    for entries, table in tables:
-        if entries:
+    tables = (
+        _fallbacks(report.fallbacks) if report.fallbacks else None,
+        _syncs(report.syncs) if report.syncs else None,
+        _casts(report.casts) if report.casts else None,
+    )
+    for table in tables:
+        if table is not None:
             console.print()
-            console.print(table(entries))  # type: ignore[operator]
+            console.print(table)
     for assumption in report.predicted.assumptions:
         console.print(Text(f"assumed: {assumption}", style="dim"))
