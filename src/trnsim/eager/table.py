@@ -64,12 +64,16 @@ class Limit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One row of the table: a pattern of op names and its answer."""
+    """One row of the table: a pattern of op names and its answer.
+
+    `wide` is the answer for 64-bit data and `bounce` the one for a 64-bit cast, for ops that can cast.
+    """
 
     op: str
     group: str
     resolution: Resolution
     wide: Resolution
+    bounce: Resolution | None
     dtypes: frozenset[str]
     wide_dtypes: frozenset[str]
     dtype_classes: str
@@ -92,6 +96,7 @@ class Table:
         self._exact: dict[str, Entry] = {}
         self._prefixes: list[Entry] = []
         self._by_op: dict[str, Entry] = {}
+        self._advised: dict[tuple[int, int], Resolution] = {}
         limits = self._read_limits(data.get("limit", []))
         for group in data["group"]:
             self._read_group(group, limits)
@@ -142,12 +147,15 @@ class Table:
                 wide_dtypes |= self._wide.get(name, frozenset())
             if self.chip != "trn3":
                 dtypes -= self._classes["mx"]
+        wide = replace(resolution, wide=True, note=join_notes(_WIDE_NOTE, resolution.note))
+        bounce = replace(wide, bounce=True, note=join_notes(_BOUNCE_NOTE, wide.note))
         for op in group["ops"].split():
             entry = Entry(
                 op=op,
                 group=group["name"],
                 resolution=resolution,
-                wide=replace(resolution, wide=True, note=join_notes(_WIDE_NOTE, resolution.note)),
+                wide=wide,
+                bounce=bounce if op in _CASTS else None,
                 dtypes=dtypes,
                 wide_dtypes=wide_dtypes,
                 dtype_classes=classes,
@@ -207,16 +215,24 @@ class Table:
             if refused is not None:
                 return refused
             if wide:
+                if entry.bounce is not None and _casts(key, requested):
+                    return entry.bounce
                 answer = entry.wide
-                if split_op(op)[1] in _CASTS and _casts(key, requested):
-                    return replace(answer, bounce=True, note=join_notes(_BOUNCE_NOTE, answer.note))
         for limit in entry.limits:
             if limit.check(key, limit.value):
                 if not limit.advise:
                     return limit.resolution
-                note = join_notes(limit.resolution.note, answer.note if answer.note != limit.resolution.note else "")
-                answer = replace(answer, note=note, remedy=limit.resolution.remedy)
+                answer = self._advise(answer, limit)
         return answer
+
+    def _advise(self, answer: Resolution, limit: Limit) -> Resolution:
+        """Add the note of a limit that only advises; made once per pair, as both live as long as the table."""
+        pair = (id(answer), id(limit))
+        found = self._advised.get(pair)
+        if found is None:
+            note = join_notes(limit.resolution.note, answer.note)
+            found = self._advised[pair] = replace(answer, note=note, remedy=limit.resolution.remedy)
+        return found
 
     def explain(self, op: str, reason: str) -> tuple[str, str]:
         """Return (note, remedy) for a fallback of which only the op and the reason are known, for messages."""
@@ -285,6 +301,7 @@ class Table:
             group="",
             resolution=answer,
             wide=answer,
+            bounce=None,
             dtypes=frozenset(),
             wide_dtypes=frozenset(),
             dtype_classes="any",
