@@ -21,7 +21,7 @@ from pathlib import Path
 from .cases import Item
 from .worker import CRUMB_BYTES
 
-MAX_DEATHS = 4  # deaths of one item before its remaining cases are given up
+MAX_DEATHS = 6  # deaths of one item before its remaining cases are given up
 READY_SECONDS = 120.0
 
 Result = dict[str, dict[str, object]]
