@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import sys
-from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
@@ -19,18 +18,10 @@ __all__ = ["check"]
 OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 
 
-class Chip(str, Enum):
-    """Chips that can be simulated."""
-
-    trn1 = "trn1"
-    trn2 = "trn2"
-    trn3 = "trn3"
-
-
-def _set_environment(chip: Chip | None, instance: str | None, lnc: int | None) -> None:
+def _set_environment(chip: str | None, instance: str | None, lnc: int | None) -> None:
     """Options win over the environment."""
     if chip is not None:
-        os.environ["TRNSIM_CHIP"] = chip.value
+        os.environ["TRNSIM_CHIP"] = chip
     if instance is not None:
         os.environ["TRNSIM_INSTANCE"] = instance
     if lnc is not None:
@@ -50,7 +41,10 @@ def check(
         bool, typer.Option("--from-cuda", help="Run code that says cuda on the neuron device.")
     ] = False,
     json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the report as JSON.")] = None,
-    chip: Annotated[Chip | None, typer.Option(help="Chip; alone it means the smallest instance that has it.")] = None,
+    chip: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Chip, such as trn2; alone it means the smallest instance that has it."),
+    ] = None,
     instance: Annotated[str | None, typer.Option(metavar="NAME", help="Instance, such as trn2.48xlarge.")] = None,
     lnc: Annotated[int | None, typer.Option(min=1, max=2, help="Physical cores of a logical core.")] = None,
     progress: Annotated[

@@ -34,10 +34,10 @@ _BY_REASON: Mapping[str, str] = {
 
 _BY_KIND: Mapping[str, str] = {
     "item": "keep the value on the device; read it (.item(), float(), bool()) every N steps only",
-    "d2h": "copy with non_blocking=True into pinned memory, or less often",
-    "fallback": "remove the fallback: each one waits for all work before it",
+    "copy to host": "copy less often, or with non_blocking=True into pinned memory and wait for an event later",
     "synchronize": "drop explicit synchronisation from the step",
-    "event": "wait for the event later, when its result is needed",
+    "stream.synchronize": "let the other stream wait (wait_stream) instead of the host",
+    "event.synchronize": "wait for the event later, when its result is needed",
 }
 
 
@@ -59,7 +59,7 @@ def for_sync(kind: str) -> str:
 
 
 def for_cast(dtypes: str) -> str:
-    """What to do about 64-bit values."""
-    if "int64" in dtypes and "float64" not in dtypes:
+    """What to do about a cast of 64-bit values, such as `Long to Int`."""
+    if "Long" in dtypes and "Double" not in dtypes:
         return "make ids int32 (.to(torch.int32)) where the program allows it"
     return "use float32: the device computes float64 as float32"

@@ -26,7 +26,9 @@ def _site(site: Site) -> str:
     return f"{place} ({site.module})" if site.module else place
 
 
-def _table(title: str, columns: tuple[tuple[str, bool], ...], rows: Sequence[tuple[str, ...]], left: int) -> RenderableType:
+def _table(
+    title: str, columns: tuple[tuple[str, bool], ...], rows: Sequence[tuple[str, ...]], left: int
+) -> RenderableType:
     """A table; a column's flag says that it holds numbers."""
     table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, expand=False)
     for name, numeric in columns:

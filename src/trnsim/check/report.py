@@ -35,6 +35,7 @@ class Op:
     count: int
     native: int
     fallback: int
+    engine: str  # that most of its time goes to: trnsim.perf.cost.OpCost.engine
     device_ns: int  # on the device
     host_ns: int  # dispatch, and all of a fallback
     bytes: int
@@ -70,7 +71,7 @@ class Fallback:
 class Sync:
     """One line where the program waited for the device."""
 
-    kind: str
+    kind: str  # "item", "copy to host", "synchronize", "stream.synchronize", "event.synchronize"
     site: Site
     count: int
     wait_ns: int
@@ -81,7 +82,7 @@ class Sync:
 class Cast:
     """One line that made the device handle 64-bit values, which it computes with 32."""
 
-    dtypes: str  # "int64", "float32 → float64"
+    dtypes: str  # "Long to Int"
     site: Site
     count: int
     bytes: int
@@ -115,7 +116,7 @@ class Predicted:
     device_busy_ns: int
     steps: int
     step_source: StepSource
-    first_step_ns: int  # with its compilations
+    first_step_ns: int  # from the start of the script, so with its set-up
     step_ns: int  # median of the others
     assumptions: tuple[str, ...]
 

@@ -23,7 +23,7 @@ class StepTimes:
     count: int
     source: StepSource
     first_ns: int
-    median_ns: int  # without the first, whose executables had to be compiled
+    median_ns: int  # without the first, which has the set-up in it
 
 
 class StepMarks:
