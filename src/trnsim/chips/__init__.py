@@ -60,7 +60,7 @@ class Chip:
     """One accelerator chip. GB/s and TFLOPS are decimal; `core` is a physical NeuronCore, `device` a logical one."""
 
     name: str
-    generation: str
+    neuroncore: str
     physical_cores: int
     lnc_modes: tuple[int, ...]
     lnc_default: int
@@ -106,7 +106,7 @@ class Chip:
         """Return the logical cores of one chip."""
         return self.physical_cores // self.check_lnc(lnc)
 
-    def device_memory(self, lnc: int) -> int:
+    def memory_per_device(self, lnc: int) -> int:
         """Return the HBM bytes of one logical core."""
         return (self.hbm_gib << 30) // self.devices(lnc)
 
@@ -116,7 +116,7 @@ class Instance:
     """One instance type. `vcpus`, `host_gib` and `efa_gbps` are None where no public number was found."""
 
     name: str
-    chip: str
+    chip: Chip
     chips: int
     topology: Topology
     source: Source
@@ -125,15 +125,9 @@ class Instance:
     efa_gbps: int | None = None
     confirmed: bool = True
 
-    @property
-    def family(self) -> str:
-        """The device name that torch.neuron.get_device_properties() reports: trn2, trn2u, inf2…"""
-        return self.name.partition(".")[0] if self.confirmed else self.chip
-
     def device_count(self, lnc: int | None = None) -> int:
         """Return the logical cores of the instance; `lnc` None means the chip's default."""
-        chip = load_chip(self.chip)
-        return self.chips * chip.devices(chip.lnc_default if lnc is None else lnc)
+        return self.chips * self.chip.devices(self.chip.lnc_default if lnc is None else lnc)
 
     def neighbours(self, chip: int) -> tuple[int, ...]:
         """Return the chips wired to `chip`, in the order of neuron-ls: up, left, down, right on the torus."""
@@ -205,7 +199,7 @@ def load_chip(name: str) -> Chip:
     fields = {key: fact.value for key, fact in facts.items() if key in Chip.__dataclass_fields__}
     return Chip(
         name=raw["name"],
-        generation=raw["generation"],
+        neuroncore=raw["neuroncore"],
         lnc_modes=tuple(raw["lnc_modes"]["value"]),
         lnc_default=raw["lnc_default"]["value"],
         facts=facts,
@@ -221,7 +215,7 @@ def load_instance(name: str) -> Instance:
         raise _unknown("instance", name, known)
     raw = dict(_instances()[name])
     source = Source(**_instances()["sources"][raw.pop("source")])
-    return Instance(name=name, source=source, **raw)
+    return Instance(name=name, source=source, chip=load_chip(raw.pop("chip")), **raw)
 
 
 def smallest_instance(chip: str) -> Instance:
