@@ -15,6 +15,9 @@ from .move import Mover
 
 IMPLEMENTATIONS = ("forloop", "foreach", "fused", "built_before_move")
 STEPS = 5
+HOST_STATE = ("step", "mu_product")
+# Its constructor makes the state, which stays behind when the parameters move: an error on every accelerator.
+STATE_AT_CONSTRUCTION = frozenset({"Adagrad"})
 
 
 @functools.cache
@@ -40,6 +43,8 @@ def cases(item: Item, limit: int | None) -> Iterator[Case]:
         configurations = [configurations[i * len(configurations) // limit] for i in range(limit)]
     for variant in IMPLEMENTATIONS:
         if variant in ("foreach", "fused") and variant not in info.supported_impls:
+            continue
+        if variant == "built_before_move" and item.name in STATE_AT_CONSTRUCTION:
             continue
         for index, configuration in configurations:
             yield Case(
@@ -89,7 +94,7 @@ def _closure(parameters: list[torch.nn.Parameter]) -> torch.Tensor:
 
 
 def _state(values: object) -> object:
-    """Optimizer state without the step counters, which PyTorch keeps on the CPU for some implementations."""
+    """Optimizer state without the counters that PyTorch keeps on the CPU unless `capturable`."""
     if isinstance(values, dict):
-        return {k: _state(v) for k, v in values.items() if k != "step"}
+        return {k: _state(v) for k, v in values.items() if k not in HOST_STATE}
     return values

@@ -54,7 +54,7 @@ def items_of(suite: str) -> list[Item]:
 
 
 def run_item(
-    item: Item, device: str, limit: int | None, skip: frozenset[str], breadcrumb: Callable[[str], None]
+    item: Item, device: str, limit: int | None, skip: frozenset[str], breadcrumb: Callable[[str], object]
 ) -> dict[str, dict[str, object]]:
     """Variant -> tally. `skip` names cases that killed an earlier process: "variant/index" counts as
     failed, "variant/index@cpu" (the reference itself died) as skipped."""
@@ -73,7 +73,7 @@ def run_item(
     return {variant: asdict(tally) for variant, tally in tallies.items()}
 
 
-def run_case(case: Case, device: str, tally: Tally | None = None, breadcrumb: Callable[[str], None] = len) -> Tally:
+def run_case(case: Case, device: str, tally: Tally | None = None, breadcrumb: Callable[[str], object] = len) -> Tally:
     """Run one case on both devices and count it in the tally. The breadcrumb tells where a death happened."""
     tally = Tally() if tally is None else tally
     breadcrumb(f"{case.variant}/{case.index}@cpu")

@@ -6,7 +6,6 @@ The name of the case it is in stands in a small file (`--breadcrumb`), so that t
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import mmap
 import os
@@ -29,8 +28,9 @@ def main() -> None:
 
     torch.set_num_threads(1)
     if options.device != "cpu":
-        with contextlib.suppress(ImportError):
-            import trnsim  # noqa: F401
+        from trnsim import runtime
+
+        runtime.start()  # does nothing where `import torch` has found the device by its entry point
     from .cases import Item
     from .engine import run_item
 
