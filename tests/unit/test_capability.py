@@ -346,3 +346,13 @@ def _seconds(asked: Key, times: int) -> float:
     for _ in range(times):
         TABLE.resolve(asked)
     return time.perf_counter() - start
+
+
+def test_recording_a_profiler_range_is_no_fallback() -> None:
+    assert reason("profiler::_record_function_enter_new") is None
+
+
+def test_a_transfer_between_host_and_device_does_not_bounce() -> None:
+    host = Tensor(dtype="int64", device="cpu")
+    assert not TABLE.resolve(key("aten::copy_", "int32", host)).bounce
+    assert not TABLE.resolve(key("aten::_to_copy", host, dtype="int32")).bounce

@@ -9,11 +9,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from eager_keys import Key, key
+from eager_keys import Key, Tensor, key
 
 import trnsim
 from trnsim import eager
-from trnsim.eager import bridge
+from trnsim.eager import bridge, policy
 from trnsim.errors import FallbackError, NeuronFallbackWarning, UnsupportedError
 
 
@@ -69,15 +69,12 @@ def options(directory: Path, **changes: object) -> SimpleNamespace:
 def core(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Core]:
     fake = Core()
     monkeypatch.setattr(trnsim, "_C", fake, raising=False)
-    leavers = []
-    subscribe = eager.subscribe
-    monkeypatch.setattr(eager, "subscribe", lambda listener: leavers.append(subscribe(listener)))
+    monkeypatch.setattr(policy, "_listeners", [])  # the real core's, if the device is loaded
+    monkeypatch.setattr(bridge, "_leave", None)
     before = eager.settings()
     eager.reset_warnings()
     setup(tmp_path)
     yield fake
-    for leave in leavers:
-        leave()
     eager.configure(before)
     eager.set_policy(mode="warn", allow=frozenset(), behaviour="helpful", only_unimplemented=False)
     eager.reset_warnings()
@@ -160,3 +157,36 @@ def test_only_unimplemented_refuses_arguments_and_warns_of_missing_ops(core: Cor
         bridge.refuse("aten::mm", "dtype", "a.py:1", "", 64, 0)
     with pytest.warns(NeuronFallbackWarning, match="aten::sort"):
         bridge.refuse("aten::sort", "missing_op", "a.py:1", "", 64, 0)
+
+
+def test_transfers_compile_nothing(core: Core) -> None:
+    host = Tensor(device="cpu")
+    assert bridge.account(key("aten::copy_", "float32", host), False)[4] == 0
+    assert bridge.account(key("aten::copy_", "float32", "bfloat16"), False)[4] == 1
+
+
+def test_the_real_options_and_cost_model_fit(core: Core, tmp_path: Path) -> None:
+    from trnsim import config
+    from trnsim.perf.opkey import OpKey, TensorSpec
+
+    bridge.configure(
+        config.load({"TORCH_NEURONX_NEFF_CACHE_DIR": str(tmp_path), "TRNSIM_FALLBACK_ALLOW": "aten::sort"}), "trn2"
+    )
+    assert eager.current().allows("aten::sort.stable")
+    spec = TensorSpec(dtype="bfloat16", shape=(128, 128))
+    asked = OpKey(op="aten::mm", inputs=(spec, spec), outputs=(spec,))
+    duration, engine, nbytes, flops, compiled, _ = bridge.account(asked, False)
+    assert duration > 0
+    assert bridge.ENGINES[engine] == "tensor"
+    assert (nbytes, flops, compiled) == (3 * 128 * 128 * 2, 2 * 128**3, 1)
+    slow, engine, *_ = bridge.account(OpKey(op="aten::sort", inputs=(spec,), outputs=(spec,)), True)
+    assert slow > duration
+    assert bridge.ENGINES[engine] == "host"
+
+
+def test_every_engine_of_the_cost_model_has_a_code() -> None:
+    from typing import get_args
+
+    from trnsim.perf.cost import Engine
+
+    assert set(get_args(Engine)) == set(bridge.ENGINES)

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from trnsim.eager import policy as _policy
-from trnsim.eager.keys import KeyLike
+from trnsim.eager.keys import KeyLike, split_op
 from trnsim.eager.neff_cache import CacheSettings, CompileRecord, CompileStats, NeffCache
 from trnsim.eager.policy import (
     Policy,
@@ -28,11 +28,12 @@ from trnsim.eager.policy import (
     set_policy,
     subscribe,
 )
-from trnsim.eager.table import Reason, Resolution, Status, Table, load_table
+from trnsim.eager.table import CASTS, Reason, Resolution, Status, Table, load_table
 from trnsim.errors import UnsupportedError, describe
 
 if TYPE_CHECKING:
     from trnsim.perf.cost import CostModel, OpCost
+    from trnsim.perf.opkey import OpKey
 
 __all__ = [
     "CacheSettings",
@@ -157,7 +158,7 @@ def resolve(key: KeyLike) -> Resolution:
     return answer
 
 
-def account(key: KeyLike) -> OpCost:
+def account(key: OpKey) -> OpCost:
     """Return the predicted cost of an op that has just run for the first time, and count its executable.
 
     A fallback, and a 64-bit cast that bounces through the host, make no executable and cost the host's way.
@@ -165,7 +166,7 @@ def account(key: KeyLike) -> OpCost:
     return account_with_record(key)[0]
 
 
-def account_with_record(key: KeyLike, *, fallback: bool = False) -> tuple[OpCost, CompileRecord | None]:
+def account_with_record(key: OpKey, *, fallback: bool = False) -> tuple[OpCost, CompileRecord | None]:
     """Do what `account` does and return the compile record too, if the op makes an executable that is new.
 
     `fallback`: the op did fall back, whatever the table says.
@@ -174,11 +175,17 @@ def account_with_record(key: KeyLike, *, fallback: bool = False) -> tuple[OpCost
     answer = session.table.resolve(key)
     if fallback or answer.status == "fallback" or answer.bounce:
         return session.cost_model.fallback(key), None
-    record = session.cache.compile_op(key) if answer.compiles else None
+    record = session.cache.compile_op(key) if answer.compiles and not _is_transfer(key) else None
     return session.cost_model.op(key), record
 
 
-def fallback_cost(key: KeyLike) -> OpCost:
+def _is_transfer(key: KeyLike) -> bool:
+    """Tell whether the op only moves data between host and device, which needs no executable."""
+    tensors = (*key.inputs, *key.outputs)
+    return split_op(key.op)[1] in CASTS and any(tensor.device == "cpu" for tensor in tensors)
+
+
+def fallback_cost(key: OpKey) -> OpCost:
     """Return what running this op on the CPU is predicted to cost."""
     return _now().cost_model.fallback(key)
 

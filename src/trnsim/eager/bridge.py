@@ -7,15 +7,16 @@ its own), once per new op key or per new fallback line; an exception from here r
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 from trnsim import eager
-from trnsim.eager.keys import KeyLike
 from trnsim.eager.policy import Policy
 from trnsim.eager.table import Resolution
 
 if TYPE_CHECKING:
     from trnsim.config import Options
+    from trnsim.perf.opkey import OpKey
 
 __all__ = ["ENGINES", "account", "configure", "on_fallback", "refuse", "resolve"]
 
@@ -29,14 +30,19 @@ _engine_codes = {name: code for code, name in enumerate(ENGINES)}
 class _Last(threading.local):
     """The fallback key that this thread resolved last: its first warning comes before its cost is accounted."""
 
-    key: KeyLike | None = None
+    key: OpKey | None = None
 
 
 _last = _Last()
+_leave: Callable[[], None] | None = None
 
 
 def configure(options: Options, chip: str) -> None:
-    """Take over the options of the process and keep the core's copy of the policy current."""
+    """Take over the options of the process and keep the core's copy of the policy current.
+
+    May be called again, for another machine.
+    """
+    global _leave
     eager.configure(
         eager.Settings(
             chip=chip,
@@ -56,7 +62,9 @@ def configure(options: Options, chip: str) -> None:
         behaviour=options.behaviour,
         only_unimplemented=options.fallback_only_for_unimplemented_ops,
     )
-    eager.subscribe(_Push())
+    if _leave is not None:
+        _leave()
+    _leave = eager.subscribe(_Push())
 
 
 class _Push:
@@ -75,7 +83,7 @@ class _Push:
             _C.forget_entries()  # what was answered under the other behaviour may now raise, or no longer
 
 
-def resolve(key: KeyLike) -> Resolution:
+def resolve(key: OpKey) -> Resolution:
     """Native or fallback; see `eager.resolve`."""
     answer = eager.resolve(key)
     if answer.status == "fallback":
@@ -83,7 +91,7 @@ def resolve(key: KeyLike) -> Resolution:
     return answer
 
 
-def account(key: KeyLike, fallback: bool) -> tuple[int, int, int, int, int, int]:
+def account(key: OpKey, fallback: bool) -> tuple[int, int, int, int, int, int]:
     """Return (duration ns, engine code, bytes, flops, compile: 0 none 1 compiled 2 cache hit, predicted compile ns)."""
     cost, record = eager.account_with_record(key, fallback=fallback)
     compiled = _NO_COMPILE

@@ -21,7 +21,18 @@ if sys.version_info >= (3, 11):
 else:  # the standard library has no TOML reader before 3.11
     import tomli as tomllib
 
-__all__ = ["Entry", "Limit", "Reason", "Resolution", "Status", "Table", "join_notes", "load_table", "load_toml"]
+__all__ = [
+    "CASTS",
+    "Entry",
+    "Limit",
+    "Reason",
+    "Resolution",
+    "Status",
+    "Table",
+    "join_notes",
+    "load_table",
+    "load_toml",
+]
 
 Status = Literal["native", "fallback"]
 Reason = Literal["missing_op", "dtype", "layout", "view", "complex", "custom_op", "debug_repr", "limits"]
@@ -29,7 +40,8 @@ Reason = Literal["missing_op", "dtype", "layout", "view", "complex", "custom_op"
 _WIDE_NOTE = "64-bit data: storage stays 8 bytes, float64 computes as float32 and int64 as int32"
 _BOUNCE_NOTE = "64-bit cast: bounces through the host and synchronises"
 _COMPLEX: dict[bool | str, Literal["no", "decompose", "any"]] = {False: "no", True: "decompose", "any": "any"}
-_CASTS = frozenset({"_to_copy", "copy", "to", "type_as"})
+CASTS = frozenset({"_copy_from", "_copy_from_and_resize", "_to_copy", "copy", "to", "type_as"})
+"""Base names of the ops that copy, and may cast or cross between host and device."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +167,7 @@ class Table:
                 group=group["name"],
                 resolution=resolution,
                 wide=wide,
-                bounce=bounce if op in _CASTS else None,
+                bounce=bounce if op in CASTS else None,
                 dtypes=dtypes,
                 wide_dtypes=wide_dtypes,
                 dtype_classes=classes,
@@ -278,8 +290,12 @@ class Table:
 
     def _unlisted(self, op: str) -> Entry:
         namespace = op.partition("::")[0]
-        if namespace in self._native_namespaces or op.partition(".")[0] in self._custom_native:
-            answer = Resolution(status="native", note="registered for the device", source="doc")
+        if op.partition(".")[0] in self._custom_native:
+            answer = Resolution(status="native", note="a kernel registered for the device", source="doc")
+        elif namespace in self._native_namespaces:
+            answer = Resolution(
+                status="native", note="belongs to the device or runs no kernel", source="host", compiles=False
+            )
         elif namespace == "aten":
             answer = Resolution(
                 status="fallback",
@@ -346,7 +362,9 @@ def _dtype_refusal(dtype: str, classes: str, chip: str) -> Resolution:
 
 
 def _casts(key: KeyLike, requested: str | None) -> bool:
-    """Tell whether a copy changes the dtype (copy_ has the target first, the others name the dtype)."""
+    """Tell whether a copy within the device changes the dtype: copy_ has the target first, others name the dtype."""
+    if any(tensor.device == "cpu" for tensor in key.inputs):
+        return False  # crosses the host anyway
     if requested is not None:
         return bool(key.inputs) and key.inputs[0].dtype != requested
     return len(key.inputs) > 1 and key.inputs[0].dtype != key.inputs[1].dtype
