@@ -83,6 +83,10 @@ void carry_back(const at::Tensor& neuron, const at::Tensor& alias) {
                    target.storage_offset() != source.storage_offset())) {
     copy_geometry(target, source);
   }
+  if (C10_UNLIKELY(neuron.is_conj() != alias.is_conj() || neuron.is_neg() != alias.is_neg())) {
+    neuron._set_conj(alias.is_conj());
+    neuron._set_neg(alias.is_neg());
+  }
 }
 
 } // namespace trnsim

@@ -192,6 +192,12 @@ class Call {
           "\").");
     }
     device_ = device.index();
+    for (auto& stand : stands_) { // one argument given twice (out= of an input) stays one tensor
+      if (stand.neuron.is_same(tensor)) {
+        stand.written |= arg.written;
+        return stand.cpu;
+      }
+    }
     at::Tensor cpu = alias_cpu(tensor);
     stands_.push_back({std::move(tensor), cpu, arg.written});
     return cpu;

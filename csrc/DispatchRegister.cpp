@@ -10,9 +10,11 @@
 namespace trnsim {
 namespace {
 
-// Composite on CPU too, but one operator on a device: the multi-tensor optimizer steps.
-bool is_multi_tensor(const std::string& name) {
-  return name.starts_with("aten::_foreach_");
+/// Composite on the CPU, but run here as one operator: the multi-tensor optimizer steps, and those whose "composite"
+/// kernel goes straight to a CPU or CUDA stub.
+bool runs_whole(const c10::OperatorName& name) {
+  return name.name.starts_with("aten::_foreach_") || name.name == "aten::conj_physical_" ||
+      (name.name == "aten::mode" && name.overload_name == "values");
 }
 
 /// Operators defined after us (custom ops, other libraries) that have no neuron kernel.
@@ -52,7 +54,7 @@ void register_boxed_kernels() {
     if (!op || !op->hasSchema() || op->hasKernelForDispatchKey(c10::DispatchKey::PrivateUse1)) {
       continue;
     }
-    if (!op->hasKernelForDispatchKey(c10::DispatchKey::CPU) && !is_multi_tensor(name.name)) {
+    if (!op->hasKernelForDispatchKey(c10::DispatchKey::CPU) && !runs_whole(name)) {
       continue;
     }
     const std::string full = name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;

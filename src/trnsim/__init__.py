@@ -19,15 +19,15 @@ def _autoload() -> None:
 
 
 if TYPE_CHECKING:
-    from trnsim.clock import ClockReading as ClockReading
-    from trnsim.clock import clock as clock
+    from trnsim._clock import ClockReading as ClockReading
+    from trnsim._clock import clock as clock
     from trnsim.eager import allow_fallback as allow_fallback
     from trnsim.eager import fallback_policy as fallback_policy
     from trnsim.runtime import rng as rng
 
 _LAZY = {
-    "clock": "trnsim.clock",
-    "ClockReading": "trnsim.clock",
+    "clock": "trnsim._clock",
+    "ClockReading": "trnsim._clock",
     "allow_fallback": "trnsim.eager",
     "fallback_policy": "trnsim.eager",
     "rng": "trnsim.runtime",
