@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 from trnsim.chips import DEFAULT_INSTANCE, Instance, load_instance, smallest_instance
 from trnsim.errors import ConfigError, describe
 
-__all__ = ["MAX_VISIBLE", "VARIABLES", "Options", "Variable", "instance_of", "load", "markdown"]
+__all__ = ["MAX_VISIBLE", "VARIABLES", "Options", "Variable", "instance_of", "load", "machine_of", "markdown"]
 
 MAX_VISIBLE = 127
 """Most devices one process may see: the backend refuses 128 or more."""
@@ -25,7 +25,7 @@ Kind = Literal["bool", "choice", "text", "path", "ops", "count", "cores"]
 
 _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"0", "false", "no", "off"})
-_OPT_LEVELS = ("1", "2", "3")
+_OPT_LEVELS = ("1", "2", "3", "O1", "O2", "O3", "-O1", "-O2", "-O3")
 _DOC = "torch-neuronx documentation, SDK 2.32-2.33, read 2026-10"
 _RUNTIME = "Neuron Runtime documentation, SDK 2.32, read 2026-08"
 _TRNSIM = "trnsim"
@@ -387,6 +387,12 @@ def _lnc(environ: Mapping[str, str], instance: Instance) -> int:
     return instance.chip.check_lnc(next(iter(seen.values()), instance.chip.lnc_default))
 
 
+def machine_of(environ: Mapping[str, str]) -> tuple[Instance, int]:
+    """Return the simulated instance and its LNC, whatever this process sees of it."""
+    instance = _instance(environ.get("TRNSIM_INSTANCE", "").strip(), environ.get("TRNSIM_CHIP", "").strip())
+    return instance, _lnc(environ, instance)
+
+
 def load(environ: Mapping[str, str]) -> Options:
     """Read all variables; raise ConfigError for the first bad value. An empty value counts as unset."""
     fields: dict[str, Any] = {}
@@ -395,8 +401,8 @@ def load(environ: Mapping[str, str]) -> Options:
             continue
         text = environ.get(variable.name, "").strip() or variable.default
         fields[variable.field] = _value(variable, text) if text else _EMPTY.get(variable.kind, "")
-    instance = _instance(environ.get("TRNSIM_INSTANCE", "").strip(), environ.get("TRNSIM_CHIP", "").strip())
-    options = Options(instance=instance.name, lnc=_lnc(environ, instance), **fields)
+    instance, lnc = machine_of(environ)
+    options = Options(instance=instance.name, lnc=lnc, **fields)
     options.visible_devices(instance)
     return options
 

@@ -159,7 +159,8 @@ def _read(path: Path) -> dict[str, Any]:
     else:
         import tomli as tomllib
     with path.open("rb") as file:
-        return tomllib.load(file)
+        data: dict[str, Any] = tomllib.load(file)
+    return data
 
 
 def chip_names() -> tuple[str, ...]:
