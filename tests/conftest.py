@@ -1,0 +1,63 @@
+"""What all tests share: the device is registered, each test starts on device 0's default stream, subprocesses see it too."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+# Before torch: the options are read once, when the device is registered.
+os.environ.setdefault("TORCH_NEURONX_NEFF_CACHE_DIR", tempfile.mkdtemp(prefix="trnsim-neff-"))
+
+import pytest
+import torch
+
+import trnsim
+
+trnsim._autoload()
+
+SOURCE = Path(trnsim.__file__).resolve().parents[1]
+PREAMBLE = "import trnsim, torch\ntrnsim._autoload()\n"
+
+
+@pytest.fixture(autouse=True)
+def _clean_state() -> Iterator[None]:
+    """No test may leave another current device, stream, default device or autocast state behind."""
+    torch.neuron.set_device(0)
+    yield
+    assert torch.neuron.current_device() == 0, "the test left another device current"
+    assert torch.neuron.current_stream(0).stream_id == 0, "the test left another stream current"
+    assert not torch.is_autocast_enabled("neuron"), "the test left autocast on"
+    assert torch.get_default_device().type == "cpu", "the test left another default device"
+
+
+@pytest.fixture
+def run_python(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """`run_python(code, **environment)` runs a script in a fresh process with the device registered.
+
+    A non-zero exit fails the test unless `check=False`. `preamble=""` leaves the registration to the code.
+    """
+
+    def run(
+        code: str, *, check: bool = True, preamble: str = PREAMBLE, timeout: float = 90, **environment: str
+    ) -> subprocess.CompletedProcess[str]:
+        script = tmp_path / "script.py"
+        script.write_text(preamble + textwrap.dedent(code))
+        path = os.pathsep.join(part for part in (str(SOURCE), os.environ.get("PYTHONPATH", "")) if part)
+        done = subprocess.run(
+            [sys.executable, str(script)],
+            env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", **environment},
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+        if check:
+            assert done.returncode == 0, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done
+
+    return run
