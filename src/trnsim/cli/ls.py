@@ -78,7 +78,7 @@ def topology(instance: Instance) -> str:
     ids = [f"{chip:>3}" for chip in range(instance.chips)]
     if instance.topology == "torus4x4":
         rows = [" --".join(ids[start : start + 4]) for start in range(0, len(ids), 4)]
-        bars = "\n" + "    ".join("  |" for _ in range(4)).rstrip().replace("|    ", "|  ") + "\n"
+        bars = "\n" + "   ".join(["  |"] * 4) + "\n"
         return bars.join(rows) + "\n(each row and each column closes into a ring)"
     if instance.topology == "ring":
         return " --".join(ids) + "\n(the last chip is wired to the first)"

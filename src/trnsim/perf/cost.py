@@ -168,6 +168,12 @@ def _crosses_host(key: OpKey) -> TransferKind | None:
     return "h2d" if target == "neuron" else "d2h"
 
 
+def _writes_in_place(op: str) -> bool:
+    """Tell whether the result is memory that was there before. Fresh results are dense, permuted at most."""
+    name, _, overload = op.rpartition("::")[2].partition(".")
+    return name.endswith("_") or overload.endswith("out")
+
+
 def _penalties(key: OpKey, base: str, work: Work) -> tuple[float, float, float, tuple[str, ...]]:
     """Return (factor, low, high, notes) for 64-bit elements and for memory that is not contiguous.
 
@@ -181,7 +187,7 @@ def _penalties(key: OpKey, base: str, work: Work) -> tuple[float, float, float, 
                 factor, low = _WIDE_FACTOR, 0.5
                 notes = ("64-bit elements compute at 32 bits: narrowing assumed to double the time",)
                 break
-    if any(not spec.contiguous for spec in key.outputs):
+    if _writes_in_place(key.op) and any(not spec.contiguous for spec in key.outputs):
         note = "write to strided memory: 60x as measured for even/odd slices; long runs cost much less"
         return factor * _STRIDED_WRITE, low / _STRIDED_WRITE, high, (*notes, note)
     if work.engine != "tensor" and any(not s.contiguous and s.device == "neuron" for s in key.inputs):

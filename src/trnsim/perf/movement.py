@@ -133,7 +133,7 @@ def row_scatter(key: OpKey, base: str, m: Machine) -> Work:
 
 def accumulate(key: OpKey, base: str, m: Machine) -> Work:
     """index_add, index_put(accumulate), embedding_dense_backward: VectorE adds, serialised by index."""
-    payload = key.inputs[0] if base == "embedding_dense_backward" else _payload(key)
+    payload = key.inputs[0] if base == "embedding_dense_backward" and key.inputs else _payload(key)
     elements = payload.numel if payload else 0
     nbytes = 3 * (payload.nbytes if payload else 0)
     compute = C.index_add_cycles * elements / m.vector + _self_copy(key, m)
