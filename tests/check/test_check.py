@@ -209,9 +209,15 @@ class TestModules:
 class TestMachine:
     def test_options_choose_it(self, tmp_path: Path) -> None:
         write(tmp_path, "import torch; print(torch.neuron.device_count())")
-        done = check(tmp_path, "--instance", "trn2.48xlarge", "--lnc", "1", "script.py")
-        assert (done.code, done.out) == (0, "128\n"), done.err
-        assert (done.report["chip"], done.report["instance"], done.report["lnc"]) == ("trn2", "trn2.48xlarge", 1)
+        done = check(tmp_path, "--instance", "trn2.48xlarge", "script.py")
+        assert (done.code, done.out) == (0, "64\n"), done.err
+        assert (done.report["chip"], done.report["instance"], done.report["lnc"]) == ("trn2", "trn2.48xlarge", 2)
+
+    def test_one_physical_core_a_device(self, tmp_path: Path) -> None:
+        write(tmp_path, "import torch; print(torch.neuron.device_count())")
+        done = check(tmp_path, "--chip", "trn2", "--lnc", "1", "script.py")
+        assert (done.code, done.out) == (0, "8\n"), done.err
+        assert (done.report["instance"], done.report["memory"]["capacity_bytes"]) == ("trn2.3xlarge", 12 * 2**30)
 
     def test_unknown_instance_is_wrong_use(self, tmp_path: Path) -> None:
         write(tmp_path, "print('never')")
@@ -256,6 +262,7 @@ class TestFromCuda:
         done = check(tmp_path, "script.py")
         assert done.code == 1
         assert done.report["script"]["failure"]["line"] == 2
+        assert "check it with --from-cuda" in done.err
 
     def test_everything_is_put_back(self) -> None:
         import torch

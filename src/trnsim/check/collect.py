@@ -141,7 +141,7 @@ def _memory(session: Session) -> Memory:
     """Of the device with the highest peak; of device 0 when none was used."""
     stats = session.memory()
     if not stats:
-        capacity = machine.chip.device_memory(machine.options.lnc)
+        capacity = machine.chip.memory_per_device(machine.options.lnc)
         return Memory(device="neuron:0", peak_allocated_bytes=0, peak_reserved_bytes=0, capacity_bytes=capacity)
     fullest = max(stats, key=lambda stat: stat.peak_reserved)
     return Memory(

@@ -63,6 +63,8 @@ class _Translator(TorchFunctionMode):
             return _to_device(*args, **kwargs)
         if func == _IS_CUDA:
             return args[0].device.type == _DEVICE
+        if func is torch.device:  # the script's own object: translated where it is used
+            return func(*args, **kwargs)
         if any(map(_may_hold_device, args)):
             args = tuple(translate(value) if _may_hold_device(value) else value for value in args)
         if any(map(_may_hold_device, kwargs.values())):

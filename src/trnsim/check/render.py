@@ -72,6 +72,8 @@ def _outcome(report: Report) -> Text:
     if script.status == "interrupted":
         return Text(f"interrupted after {script.wall_s:.1f} s; this is what happened until then", style="yellow")
     failure = script.failure
+    if failure and "CUDA" in failure.message and not script.from_cuda:
+        return Text("failed: the script asks for CUDA; check it with --from-cuda", style="red")
     reason = f"{failure.type} at {failure.file}:{failure.line}" if failure else f"exit code {script.exit_code}"
     return Text(f"failed after {script.wall_s:.1f} s ({reason}); this is what happened until then", style="red")
 

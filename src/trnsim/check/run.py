@@ -33,6 +33,9 @@ from trnsim.errors import DeviceError
 __all__ = ["Target", "check"]
 
 
+_NOT_THE_USERS = tuple(str(Path(package.__file__).parent) + os.sep for package in (torch, trnsim))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
     """What to run: a file, or with `module` a module's name, and its arguments."""
@@ -75,15 +78,16 @@ def _user_frames(start: TracebackType | None) -> TracebackType | None:
 
 
 def _failed(error: BaseException) -> _Outcome:
-    """Print the script's traceback, as Python would, and keep its last line."""
+    """Print the script's traceback, as Python would, and keep its innermost line outside PyTorch and us."""
     tb = _user_frames(error.__traceback__)
     traceback.print_exception(type(error), error, tb)
-    last = traceback.extract_tb(tb)[-1:]
+    frames = traceback.extract_tb(tb)
+    own = [frame for frame in frames if not frame.filename.startswith(_NOT_THE_USERS)] or frames
     failure = Failure(
         type=type(error).__name__,
         message=str(error),
-        file=last[0].filename if last else "",
-        line=(last[0].lineno or 0) if last else 0,
+        file=own[-1].filename if own else "",
+        line=(own[-1].lineno or 0) if own else 0,
     )
     if isinstance(error, KeyboardInterrupt):
         return _Outcome(status="interrupted", exit_code=130, failure=failure)
