@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from trnsim.chips import DEFAULT_INSTANCE, Instance, load_instance, smallest_instance
+from trnsim.environ import Variable, bad_value, parse, parse_choice
 from trnsim.errors import ConfigError, describe
 
 __all__ = ["MAX_VISIBLE", "VARIABLES", "Options", "Variable", "instance_of", "load", "machine_of", "markdown"]
@@ -21,26 +22,11 @@ MAX_VISIBLE = 127
 Behaviour = Literal["helpful", "faithful"]
 Fallback = Literal["warn", "allow", "error"]
 Rng = Literal["device", "cpu"]
-Kind = Literal["bool", "choice", "text", "path", "ops", "count", "cores"]
 
-_TRUE = frozenset({"1", "true", "yes", "on"})
-_FALSE = frozenset({"0", "false", "no", "off"})
 _OPT_LEVELS = ("1", "2", "3", "O1", "O2", "O3", "-O1", "-O2", "-O3")
 _DOC = "torch-neuronx documentation, SDK 2.32-2.33, read 2026-10"
 _RUNTIME = "Neuron Runtime documentation, SDK 2.32, read 2026-08"
 _TRNSIM = "trnsim"
-
-
-class Variable(NamedTuple):
-    """One environment variable and the Options field it sets."""
-
-    name: str
-    field: str
-    kind: Kind
-    default: str
-    meaning: str
-    source: str
-    choices: tuple[str, ...] = ()
 
 
 VARIABLES: tuple[Variable, ...] = (
@@ -251,12 +237,12 @@ class Options:
         if self.visible_cores is not None:
             visible = self.visible_cores
             if visible and max(visible) >= total:
-                raise _bad(
+                raise bad_value(
                     "NEURON_RT_VISIBLE_CORES", ",".join(map(str, visible)), f"cores 0 to {total - 1}: {where}", _LARGER
                 )
         elif self.num_cores is not None:
             if self.num_cores > total:
-                raise _bad("NEURON_RT_NUM_CORES", str(self.num_cores), f"1 to {total}: {where}", _LARGER)
+                raise bad_value("NEURON_RT_NUM_CORES", str(self.num_cores), f"1 to {total}: {where}", _LARGER)
             visible = tuple(range(self.num_cores))
         else:
             visible = tuple(range(total))
@@ -275,84 +261,6 @@ class Options:
 _LARGER = "name cores that exist, or simulate a larger instance with TRNSIM_INSTANCE"
 
 
-def _bad(name: str, seen: str, allowed: str, fix: str) -> ConfigError:
-    return ConfigError(describe(f"{name} has a value that is not allowed", seen=repr(seen), allowed=allowed, fix=fix))
-
-
-def _bool(variable: Variable, text: str) -> bool:
-    word = text.lower()
-    if word in _TRUE:
-        return True
-    if word in _FALSE:
-        return False
-    raise _bad(variable.name, text, "1, true, yes, on, 0, false, no, off", f"set {variable.name}=1 or 0, or unset it")
-
-
-def _choice(variable: Variable, text: str) -> str:
-    if text in variable.choices:
-        return text
-    allowed = ", ".join(variable.choices)
-    default = f" (default {variable.default})" if variable.default else ""
-    raise _bad(variable.name, text, allowed + default, f"set {variable.name}={variable.choices[0]}, say, or unset it")
-
-
-def _count(variable: Variable, text: str) -> int:
-    if text.isascii() and text.isdigit() and int(text) > 0:
-        return int(text)
-    raise _bad(
-        variable.name, text, "a whole number of at least 1", f"set {variable.name}=1, or unset it to see all cores"
-    )
-
-
-def _cores(variable: Variable, text: str) -> tuple[int, ...]:
-    """Read `0`, `0-3`, `0,2` and mixtures; ranges include both ends."""
-    fix = f"set {variable.name}=0-3, say, or unset it to see all cores"
-    allowed = "core numbers and ascending ranges, each core once: 0 or 0-3 or 0,2"
-    cores: list[int] = []
-    for part in text.split(","):
-        first, dash, last = (piece.strip() for piece in part.partition("-"))
-        ends = (first, last) if dash else (first, first)
-        if not all(end.isascii() and end.isdigit() and len(end) < 5 for end in ends) or int(ends[0]) > int(ends[1]):
-            raise _bad(variable.name, text, allowed, fix)
-        cores.extend(range(int(ends[0]), int(ends[1]) + 1))
-    if len(set(cores)) != len(cores):
-        raise _bad(variable.name, text, allowed, fix)
-    return tuple(cores)
-
-
-def _ops(variable: Variable, text: str) -> tuple[str, ...]:
-    names = tuple(part.strip() for part in text.split(",") if part.strip())
-    for name in names:
-        if "::" not in name or " " in name:
-            raise _bad(
-                variable.name, name, "operator names with namespace, separated by commas", "write aten::sort for sort"
-            )
-    return names
-
-
-def _path(variable: Variable, text: str) -> str:
-    from pathlib import Path
-
-    path = Path(text).expanduser()
-    if path.exists() and not path.is_dir():
-        raise _bad(variable.name, text, "a directory, existing or to be made", "name a directory, or unset it")
-    return str(path)
-
-
-def _value(variable: Variable, text: str) -> Any:
-    if variable.kind == "bool":
-        return _bool(variable, text)
-    if variable.kind == "choice":
-        return _choice(variable, text)
-    if variable.kind == "count":
-        return _count(variable, text)
-    if variable.kind == "cores":
-        return _cores(variable, text)
-    if variable.kind == "ops":
-        return _ops(variable, text)
-    return _path(variable, text) if variable.kind == "path" else text
-
-
 _EMPTY: dict[str, Any] = {"count": None, "cores": None, "ops": ()}
 
 
@@ -362,7 +270,7 @@ def _instance(instance: str, chip: str) -> Instance:
         return smallest_instance(chip) if chip else load_instance(DEFAULT_INSTANCE)
     found = load_instance(instance)
     if chip and found.chip.name != smallest_instance(chip).chip.name:
-        raise _bad(
+        raise bad_value(
             "TRNSIM_CHIP", chip, f"{found.chip.name}, the chip of TRNSIM_INSTANCE={instance}", "unset one of the two"
         )
     return found
@@ -373,7 +281,7 @@ def _lnc(environ: Mapping[str, str], instance: Instance) -> int:
     for variable in VARIABLES:
         text = environ.get(variable.name, "").strip() if variable.field == "lnc" else ""
         if text:
-            seen[variable.name] = int(_choice(variable, text))
+            seen[variable.name] = int(parse_choice(variable, text))
     if len(set(seen.values())) > 1:
         both = " and ".join(f"{name}={value}" for name, value in seen.items())
         raise ConfigError(
@@ -400,7 +308,7 @@ def load(environ: Mapping[str, str]) -> Options:
         if variable.field in {"instance", "chip", "lnc"}:
             continue
         text = environ.get(variable.name, "").strip() or variable.default
-        fields[variable.field] = _value(variable, text) if text else _EMPTY.get(variable.kind, "")
+        fields[variable.field] = parse(variable, text) if text else _EMPTY.get(variable.kind, "")
     instance, lnc = machine_of(environ)
     options = Options(instance=instance.name, lnc=lnc, **fields)
     options.visible_devices(instance)

@@ -78,7 +78,7 @@ def test_device_count(name, lnc1, lnc2):
     instance = load_instance(name)
     assert instance.device_count(1) == lnc1
     if lnc2 is None:
-        with pytest.raises(ConfigError, match="lnc 2.*Allowed: 1"):
+        with pytest.raises(ConfigError, match=r"lnc 2.*Allowed: 1"):
             instance.device_count(2)
         assert instance.device_count() == lnc1
     else:

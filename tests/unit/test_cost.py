@@ -328,7 +328,7 @@ def test_transfers():
     assert MODEL.transfer_ns(0, "h2d") == MODEL.transfer_ns(0, "d2h") == 25_000
     assert MODEL.transfer_ns(1 << 30, "p2p") < MODEL.transfer_ns(1 << 30, "h2d") / 20
     assert MODEL.transfer_ns(1 << 30, "d2d") < MODEL.transfer_ns(1 << 30, "h2d") / 10
-    with pytest.raises(ConfigError, match="'sideways'.*h2d, d2h, d2d, p2p"):
+    with pytest.raises(ConfigError, match=r"'sideways'.*h2d, d2h, d2d, p2p"):
         MODEL.transfer_ns(1, "sideways")
 
 
