@@ -20,12 +20,10 @@ OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 
 def _set_environment(chip: str | None, instance: str | None, lnc: int | None) -> None:
     """Options win over the environment."""
-    if chip is not None:
-        os.environ["TRNSIM_CHIP"] = chip
-    if instance is not None:
-        os.environ["TRNSIM_INSTANCE"] = instance
+    if chip is not None or instance is not None:
+        os.environ["TRNSIM_CHIP"], os.environ["TRNSIM_INSTANCE"] = chip or "", instance or ""
     if lnc is not None:
-        os.environ["NEURON_LOGICAL_NC_CONFIG"] = str(lnc)
+        os.environ["NEURON_LOGICAL_NC_CONFIG"] = os.environ["NEURON_RT_VIRTUAL_CORE_SIZE"] = str(lnc)
 
 
 def _wrong(message: str) -> typer.Exit:

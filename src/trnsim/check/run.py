@@ -33,7 +33,7 @@ from trnsim.errors import DeviceError
 __all__ = ["Target", "check"]
 
 
-_NOT_THE_USERS = tuple(str(Path(package.__file__).parent) + os.sep for package in (torch, trnsim))
+_NOT_THE_USERS = tuple(str(Path(package.__path__[0])) + os.sep for package in (torch, trnsim))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

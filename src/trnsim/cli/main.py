@@ -9,6 +9,7 @@ import typer
 
 from trnsim import __version__
 from trnsim.check.cli import check
+from trnsim.cli.ls import ls
 from trnsim.errors import ConfigError
 
 __all__ = ["app", "main"]
@@ -22,6 +23,7 @@ app = typer.Typer(
 )
 # The script's own options are not ours: parsing stops at the script.
 app.command("check", context_settings={"allow_interspersed_args": False})(check)
+app.command("ls")(ls)
 
 
 def _show_version(wanted: bool) -> None:
