@@ -164,6 +164,9 @@ def test_convolution_on_one_core():
     assert got.duration_ns / 1e3 == pytest.approx(1060, rel=0.10)
     back = cost("convolution_backward", [y, x, w], [x, w], model=model, groups=1, output_mask=(True, True, False))
     assert back.flops == 2 * got.flops
+    for mask in ((False, True, True), "[False, True, True]"):
+        one = cost("convolution_backward", [y, x, w], [w], model=model, groups=1, output_mask=mask)
+        assert one.flops == got.flops
 
 
 def test_fallback_costs_more_than_500_us():
@@ -284,6 +287,10 @@ def test_64_bit_elements_are_penalised(dtype):
     slow, fast = cost("add.Tensor", [wide, wide], [wide]), cost("add.Tensor", [slim, slim], [slim])
     assert slow.duration_ns - MODEL.launch_ns == pytest.approx(4 * (fast.duration_ns - MODEL.launch_ns), rel=0.01)
     assert "64-bit" in slow.assumptions[0]
+    pooled = spec(1, 8, 64, 64)
+    assert not cost(
+        "max_pool2d_with_indices", [spec(1, 8, 128, 128)], [pooled, spec(1, 8, 64, 64, dtype="int64")]
+    ).assumptions
 
 
 def test_int64_indices_warn_of_the_element_gather():

@@ -182,7 +182,7 @@ def _penalties(key: OpKey, base: str, work: Work) -> tuple[float, float, float, 
     factor, low, high = 1.0, 1.0, 1.0
     notes: tuple[str, ...] = ()
     if base not in _INDEXING:
-        for spec in (*key.inputs, *key.outputs):
+        for spec in (*key.inputs, *key.outputs[:1]):  # a second output of int64 is an index
             if spec.dtype in _WIDE and spec.shape and spec.device == "neuron":
                 factor, low = _WIDE_FACTOR, 0.5
                 notes = ("64-bit elements compute at 32 bits: narrowing assumed to double the time",)

@@ -112,6 +112,13 @@ def convolution(key: OpKey, _base: str, m: Machine) -> Work:
     return work._replace(notes=("share of peak from one measured 3x3 kernel",))
 
 
+def _gradients(mask: object) -> int:
+    """Count the wanted gradients of input and weight; the bias is a cheap sum. The core writes lists of bool as text."""
+    if isinstance(mask, str):
+        mask = [word.strip() == "True" for word in mask.strip("[]()").split(",")]
+    return sum(map(bool, mask[:2])) if isinstance(mask, (tuple, list)) else 2
+
+
 def convolution_backward(key: OpKey, _base: str, m: Machine) -> Work:
     """Gradients of input and weight, each as long as the forward pass, as `output_mask` asks."""
     nbytes = tensors_bytes(key)
@@ -120,7 +127,6 @@ def convolution_backward(key: OpKey, _base: str, m: Machine) -> Work:
     grad, x, weight = key.inputs[:3]
     groups, positions = _geometry(key, x, weight, grad)
     compute, flops = _conv_time(m, x.dtype, weight, positions, groups)
-    mask = key.arg("output_mask", (True, True, True))
-    passes = sum(bool(flag) for flag in mask[:2]) if isinstance(mask, (tuple, list)) else 2
+    passes = _gradients(key.arg("output_mask"))
     work = _work(m, compute * passes, nbytes, flops * passes, high=2.5)
     return work._replace(notes=("each gradient costs one forward pass",))
