@@ -11,10 +11,11 @@ import time
 import pytest
 
 from trnsim.chips import chip_names, load_chip
+from trnsim.eager.table import load_toml
 from trnsim.errors import ConfigError
 from trnsim.perf.calibration import POINTS
 from trnsim.perf.cost import CostModel
-from trnsim.perf.kinds import FREE, HANDLERS, base_name
+from trnsim.perf.kinds import FREE, HANDLERS, KINDS, base_name
 from trnsim.perf.machine import Machine
 from trnsim.perf.matmul import matmul_time
 from trnsim.perf.opkey import DTYPE_BYTES, OpKey, TensorSpec
@@ -384,3 +385,17 @@ def test_dtype_sizes_match_torch():
     for name, size in DTYPE_BYTES.items():
         if hasattr(torch, name):
             assert getattr(torch, name).itemsize == size, name
+
+
+def test_every_op_has_one_cost_function():
+    """A name in two groups would silently take the later one."""
+    names = [name for text, _ in KINDS for name in text.split()]
+    doubled = {name for name in names if names.count(name) > 1}
+    assert not doubled
+
+
+def test_native_ops_of_metadata_are_free():
+    """Every op that the capability table calls metadata costs no device time when the core asks."""
+    group = next(g for g in load_toml()["group"] if g["name"] == "views")
+    priced = [op for op in group["ops"].split() if cost(op, [BIG], [BIG]).duration_ns]
+    assert set(priced) <= {"contiguous", "atleast_1d", "atleast_2d", "atleast_3d"}

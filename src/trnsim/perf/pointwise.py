@@ -30,7 +30,12 @@ SCALAR_CYCLES: dict[str, float] = {
     **dict.fromkeys(
         ("lgamma", "digamma", "polygamma", "mvlgamma", "i0", "igamma", "igammac", "zeta"), 2 * C.gelu_cycles
     ),
+    **dict.fromkeys(("special_log1p", "special_expm1", "special_xlog1py", "log_sigmoid"), 2.0),
+    **dict.fromkeys(("special_ndtr", "special_erf", "special_erfc", "special_erfinv", "special_zeta"), C.gelu_cycles),
+    "infinitely_differentiable_gelu_backward": 2 * C.gelu_cycles,
     "_thnn_fused_lstm_cell": 5.0,
+    "_thnn_fused_lstm_cell_backward_impl": 5.0,
+    "_thnn_fused_gru_cell_backward": 5.0,
     "_thnn_fused_gru_cell": 3.0,
 }
 
