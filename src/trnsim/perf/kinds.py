@@ -54,7 +54,8 @@ _ELEMENTWISE = """
 _SUM = """
     _is_all_true _is_any_true _assert_async _functional_assert_async sum mean prod any
     all nansum nanmean count_nonzero trace cumulative_trapezoid bincount equal is_nonzero
-"""_COPY = """
+"""
+_COPY = """
     clone contiguous copy _to_copy to _copy_from _copy_from_and_resize constant_pad_nd pad reflection_pad1d reflection_pad2d
     replication_pad1d replication_pad2d roll flip fliplr flipud rot90 repeat repeat_interleave tile select_backward
     slice_backward unfold_backward diagonal_backward select_scatter slice_scatter diagonal_scatter as_strided_scatter
