@@ -73,7 +73,7 @@ class NeuronAllocator final : public c10::DeviceAllocator {
   void recordStream(const c10::DataPtr& ptr, c10::Stream stream) override {
     if (auto* twin = ptr.cast_context<c10::StorageImpl>(&release_twin)) {
       if (Block* block = block_at(twin->data())) {
-        pool_of(block->device).record_stream(block, stream.id());
+        pool_of(block->device).record_stream(block, stream);
       }
     }
   }

@@ -18,10 +18,6 @@
 namespace trnsim {
 namespace {
 
-bool is_64_bit(c10::ScalarType type) {
-  return type == c10::ScalarType::Long || type == c10::ScalarType::Double || type == c10::ScalarType::ComplexDouble;
-}
-
 bool plain_bytes(const at::Tensor& to, const at::Tensor& from) {
   constexpr c10::DispatchKeySet lazy =
       c10::DispatchKeySet(c10::DispatchKey::Conjugate) | c10::DispatchKeySet(c10::DispatchKey::Negative);
@@ -99,19 +95,6 @@ void copy_across(const at::Tensor& to, const at::Tensor& from, bool non_blocking
   charge_transfer(device, static_cast<int64_t>(from.nbytes()), to_device, !(non_blocking && pinned));
 }
 
-void note_cast(const at::Tensor& to, const at::Tensor& from) {
-  if (recording() && to.scalar_type() != from.scalar_type() &&
-      (is_64_bit(to.scalar_type()) || is_64_bit(from.scalar_type()))) {
-    record_here(
-        EventKind::cast64,
-        0,
-        intern_text(c10::str(c10::toString(from.scalar_type()), " to ", c10::toString(to.scalar_type()))),
-        static_cast<int64_t>(from.nbytes()),
-        host_now(),
-        0);
-  }
-}
-
 /// copy_: within one device an operator like any other; across devices a transfer.
 class CopyKernel final : public c10::OperatorKernel {
  public:
@@ -121,7 +104,6 @@ class CopyKernel final : public c10::OperatorKernel {
     const size_t base = stack->size() - 3;
     const at::Tensor self = (*stack)[base].toTensor();
     const at::Tensor source = (*stack)[base + 1].toTensor();
-    note_cast(self, source);
     if (self.device() == source.device()) {
       run_boxed(info_, op, stack);
       return;

@@ -52,11 +52,16 @@ c10::DeviceIndex exchange_device(c10::DeviceIndex index) noexcept {
   return previous;
 }
 
-void check_device(c10::DeviceIndex index) {
+c10::DeviceIndex checked_device_index(int64_t index) {
+  check_device(index);
+  return static_cast<c10::DeviceIndex>(index);
+}
+
+void check_device(int64_t index) {
   TORCH_CHECK(
       index >= 0 && index < device_count(),
       "neuron:",
-      static_cast<int>(index),
+      index,
       " does not exist: this process sees ",
       static_cast<int>(device_count()),
       " neuron device(s), indices 0 to ",

@@ -23,7 +23,9 @@ c10::DeviceIndex current_device() noexcept;
 /// Returns the previous index. `index` is not checked: guards restore through here from destructors.
 c10::DeviceIndex exchange_device(c10::DeviceIndex index) noexcept;
 /// Raises when `index` names no device; the message gives the valid range.
-void check_device(c10::DeviceIndex index);
+void check_device(int64_t index);
+/// The same, as a c10 index.
+c10::DeviceIndex checked_device_index(int64_t index);
 /// -1 and absent indices mean the current device.
 c10::DeviceIndex resolve_device(c10::DeviceIndex index);
 

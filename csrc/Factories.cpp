@@ -2,6 +2,7 @@
 
 #include "Allocator.h"
 #include "Device.h"
+#include "OpKey.h"
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/Functions.h>
@@ -32,6 +33,7 @@ at::Tensor empty(
     std::optional<bool> pin_memory,
     std::optional<c10::MemoryFormat> memory_format) {
   const c10::DeviceGuard guard(checked_device(device, layout, pin_memory));
+  check_memory_format(memory_format.value_or(c10::MemoryFormat::Contiguous), current_device());
   return at::detail::empty_generic(
       C10_AS_INTARRAYREF_SLOW(size), c10::GetAllocator(kNeuron), kKeys, c10::dtype_or_default(dtype), memory_format);
 }

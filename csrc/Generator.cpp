@@ -65,9 +65,16 @@ uint64_t NeuronGeneratorImpl::seed() {
 
 void NeuronGeneratorImpl::set_state(const c10::TensorImpl& state) {
   at::detail::check_rng_state(state);
+  at::Generator parity = at::detail::createCPUGenerator();
+  const auto parity_bytes = parity.get_state().numel();
+  TORCH_CHECK(
+      state.numel() == kStateBytes || state.numel() == parity_bytes,
+      "A neuron generator's state is 16 bytes (seed, offset), or in CPU parity mode ",
+      parity_bytes,
+      " bytes; got ",
+      state.numel(),
+      ". Pass what get_state() gave.");
   if (state.numel() != kStateBytes) {
-    // A parity state: the CPU engine's own.
-    at::Generator parity = at::detail::createCPUGenerator();
     parity.get<at::CPUGeneratorImpl>()->set_state(state);
     seed_ = parity.current_seed();
     parity_ = std::move(parity);

@@ -26,6 +26,10 @@ void note_sync(const char* kind, int64_t stall_ns) {
   record_here(EventKind::sync, 0, intern_text(kind), 0, host_now() - stall_ns, stall_ns);
 }
 
+int64_t tail_of(const c10::Stream& stream) {
+  return stream_tail(checked_device_index(stream.device_index()), checked_stream(stream.id()));
+}
+
 class NeuronGuard final : public c10::impl::DeviceGuardImplInterface {
  public:
   c10::DeviceType type() const override {
@@ -65,17 +69,17 @@ class NeuronGuard final : public c10::impl::DeviceGuardImplInterface {
     return stream(index, new_stream(index));
   }
   c10::Stream exchangeStream(c10::Stream next) const override {
-    const auto index = next.device_index();
-    return stream(index, exchange_stream(index, next.id()));
+    const auto index = checked_device_index(next.device_index());
+    return stream(index, exchange_stream(index, checked_stream(next.id())));
   }
   void* getStreamNativeHandle(const c10::Stream stream) const override {
     return reinterpret_cast<void*>(static_cast<uintptr_t>(stream.id())); // NOLINT: opaque to callers
   }
   bool queryStream(const c10::Stream& stream) const override {
-    return stream_tail(stream.device_index(), stream.id()) <= host_now();
+    return tail_of(stream) <= host_now();
   }
   void synchronizeStream(const c10::Stream& stream) const override {
-    note_sync("stream.synchronize", sync_stream(stream.device_index(), stream.id()));
+    note_sync("stream.synchronize", sync_stream(checked_device_index(stream.device_index()), checked_stream(stream.id())));
   }
   void synchronizeDevice(const c10::DeviceIndex device) const override {
     check_device(device);
@@ -92,12 +96,12 @@ class NeuronGuard final : public c10::impl::DeviceGuardImplInterface {
     mark.timing = flag == c10::EventFlag::BACKEND_DEFAULT;
     mark.device = stream.device_index();
     // An event on an idle stream completes when the host gets to it.
-    mark.time = std::max(stream_tail(stream.device_index(), stream.id()), host_now());
+    mark.time = std::max(tail_of(stream), host_now());
     stream_wait(stream.device_index(), stream.id(), mark.time);
   }
   void block(void* event, const c10::Stream& stream) const override {
     if (event != nullptr) {
-      stream_wait(stream.device_index(), stream.id(), as_event(event).time);
+      stream_wait(checked_device_index(stream.device_index()), checked_stream(stream.id()), as_event(event).time);
     }
   }
   bool queryEvent(void* event) const override {

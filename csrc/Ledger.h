@@ -13,7 +13,7 @@
 namespace trnsim {
 
 enum class EventKind : uint8_t { fallback, sync, transfer, cast64, compile, cache_hit, alloc_failure };
-enum class Status : uint8_t { native, fallback };
+enum class Status : uint8_t { native, fallback, bounce }; // bounce: a 64-bit cast, through the host
 
 struct Event {
   EventKind kind;
@@ -30,11 +30,10 @@ struct Event {
 struct OpEntry {
   uint32_t op = 0;
   Status status = Status::native;
-  uint32_t reason = 0; // interned
-  bool accounted = false; // cost known
+  uint32_t reason = 0; // interned; for a bounce the dtypes
+  std::atomic<bool> accounted{false}; // the cost below is known; store it last, load it first
   uint8_t engine = 0;
   int64_t duration_ns = 0;
-  int64_t fallback_ns = 0;
   int64_t bytes = 0;
   int64_t flops = 0;
   std::atomic<int64_t> count{0};

@@ -27,11 +27,10 @@ void bind_devices(py::module_& m) {
   });
   m.def("device_count", [] { return in_forked_child() ? 0 : static_cast<int>(device_count()); });
   m.def("current_device", [] { return static_cast<int>(current_device()); });
-  m.def("exchange_device", [](int index) {
-    check_device(static_cast<c10::DeviceIndex>(index));
-    return static_cast<int>(exchange_device(static_cast<c10::DeviceIndex>(index)));
+  m.def("exchange_device", [](int64_t index) {
+    return static_cast<int>(exchange_device(checked_device_index(index)));
   });
-  m.def("check_device", [](int index) { check_device(static_cast<c10::DeviceIndex>(index)); });
+  m.def("check_device", &check_device);
   m.def("is_initialized", &is_initialized);
   m.def("in_forked_child", &in_forked_child);
   m.def("touch_device", &touch_device);
@@ -59,18 +58,18 @@ void bind_clock(py::module_& m) {
   m.def("clock_enabled", [] { return clock_config().enabled; });
   m.def("host_now", &host_now);
   m.def("advance_host", &advance_host);
-  m.def("stream_tail", [](int device, int64_t stream) {
-    check_device(static_cast<c10::DeviceIndex>(device));
-    return stream_tail(static_cast<c10::DeviceIndex>(device), stream);
+  m.def("stream_tail", [](int64_t device, int64_t stream) {
+    return stream_tail(checked_device_index(device), checked_stream(stream));
   });
   m.def("elapsed_ms", [](uintptr_t start, uintptr_t end) {
     const c10::impl::VirtualGuardImpl guard(kNeuron);
     return guard.elapsedTime(reinterpret_cast<void*>(start), reinterpret_cast<void*>(end), 0); // NOLINT: event ids
   });
-  m.def("device_tail", [](int device) {
+  m.def("device_tail", [](int64_t device) {
+    const auto index = checked_device_index(device);
     int64_t last = 0;
     for (int stream = 0; stream < kMaxStreams; ++stream) {
-      last = std::max(last, stream_tail(static_cast<c10::DeviceIndex>(device), stream));
+      last = std::max(last, stream_tail(index, stream));
     }
     return last;
   });
@@ -108,17 +107,16 @@ py::dict segment_dict(const c10::CachingDeviceAllocator::SegmentInfo& segment) {
 void bind_memory(py::module_& m) {
   m.def("memory_debug", &memory_debug);
   m.def("set_memory_debug", &set_memory_debug);
-  m.def("memory_segments", [](int device) {
-    check_device(static_cast<c10::DeviceIndex>(device));
+  m.def("memory_segments", [](int64_t device) {
     py::list segments;
-    for (const auto& segment : pool_of(static_cast<c10::DeviceIndex>(device)).snapshot()) {
+    for (const auto& segment : pool_of(checked_device_index(device)).snapshot()) {
       segments.append(segment_dict(segment));
     }
     return segments;
   });
-  m.def("memory_holders", [](int device, size_t at_most) {
+  m.def("memory_holders", [](int64_t device, size_t at_most) {
     std::vector<std::tuple<std::string, size_t, size_t>> result;
-    for (const auto& [site, bytes, blocks] : pool_of(static_cast<c10::DeviceIndex>(device)).holders(at_most)) {
+    for (const auto& [site, bytes, blocks] : pool_of(checked_device_index(device)).holders(at_most)) {
       result.emplace_back(site_text(site), bytes, blocks);
     }
     return result;
@@ -128,7 +126,7 @@ void bind_memory(py::module_& m) {
 void bind_random(py::module_& m) {
   m.def("set_parity_mode", &set_parity_mode);
   m.def("parity_mode", &parity_mode);
-  m.def("default_generator", [](int device) { return default_generator(static_cast<c10::DeviceIndex>(device)); });
+  m.def("default_generator", [](int64_t device) { return default_generator(checked_device_index(device)); });
 }
 
 py::dict event_dict(const Event& event) {
@@ -170,7 +168,7 @@ void bind_ledger(py::module_& m) {
       if (count > 0) {
         list.append(py::make_tuple(
             text_of(entry->op),
-            entry->status == Status::native,
+            entry->status != Status::fallback,
             text_of(entry->reason),
             static_cast<int>(entry->engine),
             count,

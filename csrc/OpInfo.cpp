@@ -64,6 +64,11 @@ OpInfo::OpInfo(const c10::FunctionSchema& schema)
   for (const auto op : kTakesCpuTensors) {
     cpu_tensors_allowed |= schema.name() == op;
   }
+  for (const auto& result : schema.returns()) {
+    const auto kind = result.real_type()->kind();
+    returns_value |= kind == c10::TypeKind::BoolType || kind == c10::TypeKind::IntType ||
+        kind == c10::TypeKind::FloatType || kind == c10::TypeKind::NumberType;
+  }
   custom = !schema.name().starts_with("aten::");
 }
 

@@ -32,6 +32,7 @@ struct OpInfo {
   std::vector<ArgInfo> args;
   size_t return_count = 0;
   bool cpu_tensors_allowed = false; // takes CPU tensors beside neuron ones, as on CUDA (index tensors, lengths)
+  bool returns_value = false; // a bool or number that the host waits for
   bool custom = false; // not aten: a user's or a library's operator
 };
 

@@ -42,8 +42,14 @@ void before_fallback(OpEntry& entry, int64_t bytes);
 /// After it ran: moves the clock, counts it.
 void after_fallback(OpEntry& entry, c10::DeviceIndex device, int64_t bytes);
 
+/// After a 64-bit cast, which goes through the host: moves the clock, records it.
+void after_bounce(OpEntry& entry, c10::DeviceIndex device, int64_t bytes);
+/// A factory asked for channels_last: refused (faithful) or counted as a fallback.
+void check_memory_format(c10::MemoryFormat format, c10::DeviceIndex device);
+
 enum class Policy : int { warn, allow, error };
 void set_policy(Policy policy) noexcept;
+Policy fallback_policy() noexcept;
 
 struct FallbackCount {
   uint32_t op;

@@ -60,6 +60,16 @@ py::object spec_of(const at::Tensor& tensor) {
       py::arg("device") = tensor.is_cpu() ? "cpu" : "neuron");
 }
 
+/// "float32 to int64", for a copy of the second input into the first.
+std::string cast_text(const std::vector<at::Tensor>& inputs) {
+  std::string text;
+  for (size_t position = inputs.size(); position-- > 0;) {
+    text += text.empty() ? "" : " to ";
+    text += c10::getDtypeNames(inputs[position].scalar_type()).first;
+  }
+  return text;
+}
+
 py::tuple specs_of(const std::vector<at::Tensor>& tensors) {
   py::list specs;
   for (const auto& tensor : tensors) {
@@ -141,6 +151,9 @@ OpEntry* resolve_entry(uint64_t key, const KeyParts& parts) {
     if (resolution.attr("status").cast<std::string>() == "fallback") {
       entry->status = Status::fallback;
       entry->reason = intern_text(parts.info->custom ? "custom_op" : resolution.attr("reason").cast<std::string>());
+    } else if (resolution.attr("bounce").cast<bool>()) {
+      entry->status = Status::bounce;
+      entry->reason = intern_text(cast_text(parts.inputs));
     }
   });
   return insert_entry(key, std::move(entry));
@@ -163,30 +176,64 @@ void account_entry(OpEntry& entry, const KeyParts& parts, const std::vector<at::
           compile == 1 ? EventKind::compile : EventKind::cache_hit, entry.op, 0, 0, host_now(), answer[5].cast<int64_t>());
     }
   });
-  entry.accounted = true;
+  entry.accounted.store(true, std::memory_order_release);
 }
 
 void before_fallback(OpEntry& entry, int64_t bytes) {
   const auto policy = static_cast<Policy>(g_policy.load(std::memory_order_relaxed));
+  if (policy == Policy::allow || g_callbacks == nullptr) {
+    return;
+  }
   const SiteId site = current_site();
-  const auto call = [&](const py::object& callback, int64_t cost) {
-    with_python([&] {
-      const Untracked quiet;
-      callback(
-          text_of(entry.op), text_of(entry.reason), site_text(site), module_text(current_module()), bytes, cost);
-    });
-  };
-  if (C10_UNLIKELY(policy == Policy::error) && g_callbacks != nullptr) {
-    call(g_callbacks->refuse, entry.duration_ns); // raises unless the op is on the allow list
-  }
-  bool is_new = false;
-  {
+  const std::pair<uint32_t, SiteId> line{entry.op, site};
+  if (policy == Policy::warn) {
     std::lock_guard<std::mutex> lock(fallbacks().mutex);
-    is_new = fallbacks().warned.insert({entry.op, site}).second;
+    if (fallbacks().warned.contains(line)) {
+      return;
+    }
   }
-  if (is_new && policy == Policy::warn && g_callbacks != nullptr) {
-    call(g_callbacks->on_fallback, entry.duration_ns);
+  with_python([&] { // raises under policy "error", or when a filter turns the warning into an error
+    const Untracked quiet;
+    const auto& callback = policy == Policy::error ? g_callbacks->refuse : g_callbacks->on_fallback;
+    callback(
+        text_of(entry.op),
+        text_of(entry.reason),
+        site_text(site),
+        module_text(current_module()),
+        bytes,
+        entry.duration_ns);
+  });
+  std::lock_guard<std::mutex> lock(fallbacks().mutex);
+  fallbacks().warned.insert(line);
+}
+
+void after_bounce(OpEntry& entry, c10::DeviceIndex device, int64_t bytes) {
+  const int64_t start = host_now();
+  sync_device(device);
+  advance_host(entry.duration_ns);
+  record_here(EventKind::cast64, entry.op, entry.reason, bytes, start, host_now() - start);
+}
+
+void check_memory_format(c10::MemoryFormat format, c10::DeviceIndex device) {
+  if ((format != c10::MemoryFormat::ChannelsLast && format != c10::MemoryFormat::ChannelsLast3d) || untracked()) {
+    return;
   }
+  static const OpInfo info(
+      c10::Dispatcher::singleton().findSchemaOrThrow("aten::empty", "memory_format").schema());
+  const KeyParts parts{&info, {}, {{"memory_format", static_cast<int64_t>(format)}}};
+  const uint64_t key = mix(info.seed, static_cast<uint64_t>(format));
+  OpEntry* entry = find_entry(key);
+  if (entry == nullptr) {
+    entry = resolve_entry(key, parts);
+  }
+  if (entry->status == Status::fallback) {
+    before_fallback(*entry, 0);
+    after_fallback(*entry, device, 0);
+  }
+}
+
+Policy fallback_policy() noexcept {
+  return static_cast<Policy>(g_policy.load(std::memory_order_relaxed));
 }
 
 void after_fallback(OpEntry& entry, c10::DeviceIndex device, int64_t bytes) {

@@ -215,8 +215,8 @@ void Pool::free(Block* block) {
     release(block);
     return;
   }
-  for (const auto stream : block->streams) {
-    block->ready_at = std::max(block->ready_at, stream_tail(device_, stream));
+  for (const auto& [device, stream] : block->streams) {
+    block->ready_at = std::max(block->ready_at, stream_tail(device, stream));
   }
   block->streams.clear();
   count_allocated(block, false);
@@ -227,10 +227,11 @@ void Pool::free(Block* block) {
   pending_.push_back(block);
 }
 
-void Pool::record_stream(Block* block, c10::StreamId stream) {
+void Pool::record_stream(Block* block, c10::Stream stream) {
+  const std::pair user{checked_device_index(stream.device_index()), checked_stream(stream.id())};
   std::lock_guard<std::mutex> lock(mutex_);
-  if (std::find(block->streams.begin(), block->streams.end(), stream) == block->streams.end()) {
-    block->streams.push_back(stream);
+  if (std::find(block->streams.begin(), block->streams.end(), user) == block->streams.end()) {
+    block->streams.push_back(user);
   }
 }
 
@@ -238,7 +239,9 @@ void Pool::record_stream(Block* block, c10::StreamId stream) {
 void Pool::complete_pending(bool all) {
   if (all && !pending_.empty()) {
     stats_.num_sync_all_streams += 1;
-    sync_device(device_);
+    for (const Block* block : pending_) {
+      sync_until(block->ready_at);
+    }
   }
   const int64_t now = host_now();
   std::erase_if(pending_, [&](Block* block) {

@@ -29,7 +29,7 @@ struct Block {
   bool allocated = false;
   bool cached = false; // in a quick list: free for its class, not merged
   SiteId site = kNoSite;
-  std::vector<c10::StreamId> streams; // record_stream
+  std::vector<std::pair<c10::DeviceIndex, c10::StreamId>> streams; // record_stream
   int64_t ready_at = 0; // simulated time at which a pending free completes
 };
 
@@ -63,7 +63,7 @@ class Pool {
   /// Raises torch.OutOfMemoryError when the capacity does not hold the request.
   Block* allocate(size_t bytes);
   void free(Block* block);
-  void record_stream(Block* block, c10::StreamId stream);
+  void record_stream(Block* block, c10::Stream stream);
   void empty_cache();
 
   c10::CachingDeviceAllocator::DeviceStats stats();

@@ -2,6 +2,8 @@
 
 #include "Device.h"
 
+#include <c10/util/Exception.h>
+
 #include <array>
 #include <atomic>
 
@@ -105,6 +107,17 @@ c10::StreamId new_stream(c10::DeviceIndex device) noexcept {
   // A fresh stream cannot have started before the host asked for it.
   stream_wait(device, id, host_now());
   return id;
+}
+
+c10::StreamId checked_stream(c10::StreamId stream) {
+  TORCH_CHECK(
+      stream >= 0 && stream < kMaxStreams,
+      "There is no neuron stream with id ",
+      stream,
+      ": ids run from 0 to ",
+      kMaxStreams - 1,
+      ". Make streams with torch.neuron.Stream().");
+  return stream;
 }
 
 int64_t transfer_ns(int64_t bytes, bool to_device) noexcept {

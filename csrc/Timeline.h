@@ -40,7 +40,8 @@ int64_t sync_stream(c10::DeviceIndex device, c10::StreamId stream) noexcept;
 int64_t sync_device(c10::DeviceIndex device) noexcept;
 int64_t sync_until(int64_t time) noexcept;
 
-/// Streams
+/// Raises unless `stream` is an id that this device hands out.
+c10::StreamId checked_stream(c10::StreamId stream);
 c10::StreamId current_stream(c10::DeviceIndex device) noexcept;
 c10::StreamId exchange_stream(c10::DeviceIndex device, c10::StreamId stream) noexcept;
 c10::StreamId new_stream(c10::DeviceIndex device) noexcept;

@@ -43,6 +43,8 @@ class Event(torch.Event):
 
     def elapsed_time(self, end: torch.Event) -> float:
         """Predicted milliseconds from this event to ``end``; both need ``enable_timing=True`` and a record."""
+        if not isinstance(end, torch.Event):
+            raise TypeError(f"elapsed_time needs the later event, got {type(end).__name__} {end!r}")
         return _C.elapsed_ms(self.event_id, end.event_id)  # torch.Event's own takes no subclass
 
     def wait(self, stream: torch.Stream | None = None) -> None:
