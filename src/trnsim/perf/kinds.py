@@ -32,6 +32,7 @@ _FREE = """
     sym_constrain_range_for_size sym_is_contiguous sym_numel sym_size sym_storage_offset sym_stride _propagate_xla_data
     positive reshape reshape_as ravel slice_inverse item _reshape_from_tensor _make_dep_token _functional_assert_scalar
     _functional_sym_constrain_range _functional_sym_constrain_range_for_size _assert_scalar _nnpack_available
+    _fused_sdp_choice _use_cudnn_rnn_flatten_weight cudnn_is_acceptable is_vulkan_available from_file
 """
 FREE: frozenset[str] = frozenset(_FREE.split())
 
