@@ -4,6 +4,7 @@
 #include "Allocator.h"
 #include "Device.h"
 #include "Generator.h"
+#include "HalfPrecision.h"
 #include "OpKey.h"
 #include "Pool.h"
 #include "Timeline.h"
@@ -310,10 +311,14 @@ class Call {
   c10::SmallVector<Stand, 4> stands_;
 };
 
-void run_on_cpu(const c10::OperatorHandle& op, Stack* stack, c10::DeviceIndex device) {
+void run_on_cpu(const OpInfo& info, const c10::OperatorHandle& op, Stack* stack, c10::DeviceIndex device) {
   const c10::impl::ExcludeDispatchKeyGuard below(kExcluded);
   const RouteAllocations route(device);
   const MemoryAccess access;
+  if (C10_UNLIKELY(widens(info, *stack))) {
+    run_widened(info, op, stack);
+    return;
+  }
   op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
 }
 
@@ -343,7 +348,7 @@ void run_new_key(const OpInfo& info, const c10::OperatorHandle& op, Stack* stack
   if (entry->status == Status::fallback) {
     before_fallback(*entry, bytes);
   }
-  run_on_cpu(op, stack, call.device());
+  run_on_cpu(info, op, stack, call.device());
   call.leave();
   account_entry(*entry, parts, call.outputs());
   charge(info, *entry, call.device(), bytes);
@@ -359,7 +364,7 @@ bool goes_unseen() {
 void run_boxed(const OpInfo& info, const c10::OperatorHandle& op, Stack* stack) {
   Call call(info, stack);
   if (C10_UNLIKELY(goes_unseen())) {
-    run_on_cpu(op, stack, call.device());
+    run_on_cpu(info, op, stack, call.device());
     call.leave();
     return;
   }
@@ -375,7 +380,7 @@ void run_boxed(const OpInfo& info, const c10::OperatorHandle& op, Stack* stack) 
       before_fallback(*entry, bytes);
     }
   }
-  run_on_cpu(op, stack, call.device());
+  run_on_cpu(info, op, stack, call.device());
   call.leave();
   charge(info, *entry, call.device(), bytes);
 }

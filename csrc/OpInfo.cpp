@@ -23,6 +23,24 @@ constexpr std::array<std::string_view, 11> kTakesCpuTensors = {
     "aten::_cudnn_ctc_loss",
 };
 
+constexpr std::array<std::string_view, 14> kMatrixProducts = {
+    "aten::mm",
+    "aten::bmm",
+    "aten::addmm",
+    "aten::addmm_",
+    "aten::_addmm_activation",
+    "aten::baddbmm",
+    "aten::baddbmm_",
+    "aten::addmv",
+    "aten::addmv_",
+    "aten::mv",
+    "aten::linear",
+    "aten::convolution_overrideable",
+    "aten::convolution_backward_overrideable",
+    "aten::_scaled_dot_product_fused_attention_overrideable_backward",
+};
+constexpr std::string_view kAttention = "aten::_scaled_dot_product_fused_attention_overrideable";
+
 bool holds_tensors(const c10::Type& type) {
   return type.kind() == c10::TypeKind::TensorType ||
       (type.kind() == c10::TypeKind::OptionalType && holds_tensors(*type.containedType(0)));
@@ -69,6 +87,12 @@ OpInfo::OpInfo(const c10::FunctionSchema& schema)
     returns_value |= kind == c10::TypeKind::BoolType || kind == c10::TypeKind::IntType ||
         kind == c10::TypeKind::FloatType || kind == c10::TypeKind::NumberType;
   }
+  const bool with_dtype = schema.overload_name().find("dtype") != std::string::npos; // names its result's dtype
+  for (const auto op : kMatrixProducts) {
+    matrix_product |= schema.name() == op && !with_dtype;
+  }
+  first_result_only = schema.name() == kAttention;
+  matrix_product |= first_result_only;
   custom = !schema.name().starts_with("aten::");
 }
 

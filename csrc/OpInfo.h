@@ -33,6 +33,8 @@ struct OpInfo {
   size_t return_count = 0;
   bool cpu_tensors_allowed = false; // takes CPU tensors beside neuron ones, as on CUDA (index tensors, lengths)
   bool returns_value = false; // a bool or number that the host waits for
+  bool matrix_product = false; // may compute bf16 and fp16 in float32, see HalfPrecision.h
+  bool first_result_only = false; // of those: only the first result has the inputs' dtype
   bool custom = false; // not aten: a user's or a library's operator
 };
 
