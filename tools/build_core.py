@@ -25,7 +25,6 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.machinery import PathFinder
@@ -157,8 +156,9 @@ def compile_flags(plan: Plan) -> list[str]:
 def link_flags(plan: Plan) -> list[str]:
     """Link against torch's libraries: found beside the installed package, or where they were at build time."""
     library = plan.torch.root / "lib"
-    flags = [f"-L{library}", *(f"-l{name}" for name in TORCH_LIBRARIES), "-Wl,-rpath,$$ORIGIN/../torch/lib"]
-    if not library.is_relative_to(tempfile.gettempdir()):  # pip's throw-away environment must not stay in the binary
+    flags = [f"-L{library}", *(f"-l{name}" for name in TORCH_LIBRARIES), "'-Wl,-rpath,$$ORIGIN/../torch/lib'"]
+    # Only for the environment's own torch: pip's throw-away environment must not stay in the binary.
+    if any(library.is_relative_to(sysconfig.get_path(kind)) for kind in ("purelib", "platlib")):
         flags.append(f"-Wl,-rpath,{library}")
     return flags + ([f"-fsanitize={plan.sanitize}"] if plan.sanitize else [])
 

@@ -11,6 +11,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import torch  # noqa: F401  its libraries first, then the core
+
 from trnsim import _C
 from trnsim.check.format import count_text, time_text
 from trnsim.check.steps import StepMarks

@@ -59,7 +59,7 @@ def for_sync(kind: str) -> str:
 
 
 def for_cast(dtypes: str) -> str:
-    """What to do about a cast of 64-bit values, such as `Long to Int`."""
-    if "Long" in dtypes and "Double" not in dtypes:
+    """What to do about a cast of 64-bit values, such as `int64 to int32`."""
+    if "int64" in dtypes and "float64" not in dtypes:
         return "make ids int32 (.to(torch.int32)) where the program allows it"
     return "use float32: the device computes float64 as float32"

@@ -82,7 +82,7 @@ class Sync:
 class Cast:
     """One line that made the device handle 64-bit values, which it computes with 32."""
 
-    dtypes: str  # "Long to Int"
+    dtypes: str  # "int64 to int32"
     site: Site
     count: int
     bytes: int
