@@ -50,6 +50,11 @@ at::Tensor wrap_fresh(at::Tensor&& cpu, c10::DeviceIndex device) {
       neuron_data_ptr(std::move(twin_impl), device),
       c10::GetAllocator(kNeuron),
       /*resizable=*/true);
+  if (C10_LIKELY(cpu.use_count() == 1)) { // nobody else sees it: it becomes the neuron tensor
+    impl->_change_backend_component_keys(c10::Device(kNeuron, device));
+    impl->set_storage_keep_dtype(c10::Storage(std::move(storage)));
+    return std::move(cpu);
+  }
   auto result = c10::make_intrusive<c10::TensorImpl>(
       c10::Storage(std::move(storage)),
       c10::DispatchKeySet(c10::DispatchKey::PrivateUse1) | (impl->key_set() & kLazyBits),

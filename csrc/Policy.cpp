@@ -81,8 +81,8 @@ py::tuple specs_of(const std::vector<at::Tensor>& tensors) {
 }
 
 py::object fixed_value(const c10::IValue& value) {
-  if (value.isIntList()) {
-    return py::tuple(py::cast(value.toIntVector()));
+  if (value.isIntList() || value.isBoolList() || value.isDoubleList()) {
+    return py::tuple(torch::jit::toPyObject(value));
   }
   if (value.isInt() || value.isBool() || value.isDouble() || value.isString() || value.isNone()) {
     return torch::jit::toPyObject(value);

@@ -15,6 +15,7 @@ os.environ.setdefault("TORCH_NEURONX_NEFF_CACHE_DIR", tempfile.mkdtemp(prefix="t
 
 import pytest
 import torch
+from fresh_process import FreshProcesses
 
 import trnsim
 
@@ -35,27 +36,48 @@ def _clean_state() -> Iterator[None]:
     assert torch.get_default_device().type == "cpu", "the test left another default device"
 
 
+def _environment() -> dict[str, str]:
+    path = os.pathsep.join(part for part in (str(SOURCE), os.environ.get("PYTHONPATH", "")) if part)
+    return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+
+
+@pytest.fixture(scope="session")
+def _fresh_processes() -> Iterator[FreshProcesses]:
+    server = FreshProcesses(_environment())
+    yield server
+    server.close()
+
+
 @pytest.fixture
-def run_python(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+def run_python(tmp_path: Path, _fresh_processes: FreshProcesses) -> Callable[..., subprocess.CompletedProcess[str]]:
     """`run_python(code, **environment)` runs a script in a fresh process with the device registered.
 
-    A non-zero exit fails the test unless `check=False`. `preamble=""` leaves the registration to the code.
+    A non-zero exit fails the test unless `check=False`. `preamble=""` leaves the registration to the code;
+    `whole=True` starts an interpreter of its own, for what concerns the import of torch.
     """
 
     def run(
-        code: str, *, check: bool = True, preamble: str = PREAMBLE, timeout: float = 90, **environment: str
+        code: str,
+        *,
+        check: bool = True,
+        preamble: str = PREAMBLE,
+        timeout: float = 90,
+        whole: bool = False,
+        **environment: str,
     ) -> subprocess.CompletedProcess[str]:
         script = tmp_path / "script.py"
         script.write_text(preamble + textwrap.dedent(code))
-        path = os.pathsep.join(part for part in (str(SOURCE), os.environ.get("PYTHONPATH", "")) if part)
-        done = subprocess.run(
-            [sys.executable, str(script)],
-            env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", **environment},
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            check=False,
-        )
+        if whole:
+            done = subprocess.run(
+                [sys.executable, str(script)],
+                env={**_environment(), **environment},
+                capture_output=True,
+                text=True,
+                timeout=timeout,
+                check=False,
+            )
+        else:
+            done = _fresh_processes.run(script, environment, timeout)
         if check:
             assert done.returncode == 0, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done

@@ -15,7 +15,10 @@ from typing import Any
 
 import pytest
 
-ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+import trnsim
+
+SOURCE = Path(trnsim.__file__).resolve().parents[1]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
 
 TRAIN = """
     import sys
@@ -167,6 +170,17 @@ class TestPlainScript:
         again = check(tmp_path, "script.py", "neuron")
         first, second = dict(trained.report["predicted"]), dict(again.report["predicted"])
         assert first["step_ns"] == second["step_ns"]
+
+
+class TestCompiles:
+    def test_second_process_finds_the_executables(self, tmp_path: Path) -> None:
+        write(tmp_path, "import torch; torch.ones(7, device='neuron').add(1).mul(2)")
+        cache = {"TORCH_NEURONX_NEFF_CACHE_DIR": str(tmp_path / "neff")}
+        first = check(tmp_path, "script.py", **cache).report["compiles"]
+        second = check(tmp_path, "script.py", **cache).report["compiles"]
+        assert first["compiled"] > 0
+        assert first["hits"] == 0
+        assert second == {"compiled": 0, "hits": first["compiled"], "compile_ns": 0}
 
 
 class TestModules:

@@ -138,8 +138,9 @@ def _host() -> Host:
 
 def check(target: Target, *, progress_s: float) -> Report:
     """Run the script and report. `progress_s` is the time between lines of progress on stderr, in seconds; 0 for none."""
-    if torch._C._get_privateuse1_backend_name() != "neuron" or not hasattr(torch, "neuron"):
-        raise DeviceError("trnsim's device is not registered: is another PyTorch backend installed beside it?")
+    trnsim._autoload()  # `import torch` did so, unless the autoload of backends is off
+    if not _C.device_count():
+        raise DeviceError("trnsim check needs trnsim's device, and it stepped aside: torch-neuronx is installed here")
     started = time.perf_counter()
     with contextlib.ExitStack() as stack:
         session = stack.enter_context(ledger.record())
