@@ -6,6 +6,7 @@
 #   make test       set up, build, run the tests          make lint    ruff, mypy, clang-format, codespell
 #   make build      rebuild the C++ core                  make format  rewrite the code in the house's form
 #   make bench      the measured figures, side by side    make docs    generate the pages that come from data
+#   make sanitize   the core under ThreadSanitizer and AddressSanitizer
 #   make upstream   PyTorch's OpInfo database, all of it (hours)
 
 PYTHON ?= python3
@@ -18,7 +19,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench docs upstream build wheel clean
+.PHONY: help demo test lint format bench docs upstream sanitize build wheel clean
 
 help:
 	@sed -n '/^$$/q; s/^# \{0,1\}//p' Makefile
@@ -68,11 +69,17 @@ format: $(VENV)/.lint
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i csrc/*.cpp csrc/*.h
 
+# The core under ThreadSanitizer, then AddressSanitizer; each builds its own beside the normal one.
+sanitize: build
+	$(BIN)/python tools/sanitize.py thread
+	$(BIN)/python tools/sanitize.py address
+
 bench: build $(VENV)/.test
-	$(BIN)/python -m benchmarks
+	@for program in benchmarks/bench_*.py; do echo "== $$program"; $(BIN)/python $$program; done
 
 docs: build
 	$(BIN)/python -m trnsim.config > docs/environment.md
+	$(BIN)/python -m trnsim.eager.capability > docs/capability.md
 
 # What `pip install .` makes, in pip's isolated build; it must not fetch a second torch.
 wheel: $(VENV)/.torch
