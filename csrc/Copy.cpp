@@ -135,6 +135,7 @@ at::Tensor copy_from_and_resize(const at::Tensor& self, const at::Tensor& target
 /// item(): waits for everything the value depends on.
 c10::Scalar local_scalar(const at::Tensor& self) {
   c10::Scalar value;
+  touch_device();
   {
     const c10::impl::ExcludeDispatchKeyGuard below(c10::autograd_dispatch_keyset_with_ADInplaceOrView);
     const MemoryAccess access;

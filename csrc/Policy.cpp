@@ -164,8 +164,11 @@ void account_entry(OpEntry& entry, const KeyParts& parts, const std::vector<at::
     return;
   }
   with_python([&] {
-    const Untracked quiet;
-    const py::tuple answer = g_callbacks->account(key_of(parts, outputs), entry.status == Status::fallback);
+    py::tuple answer;
+    {
+      const Untracked quiet;
+      answer = g_callbacks->account(key_of(parts, outputs), entry.status == Status::fallback);
+    }
     entry.duration_ns = answer[0].cast<int64_t>();
     entry.engine = answer[1].cast<uint8_t>();
     entry.bytes = answer[2].cast<int64_t>();

@@ -84,8 +84,9 @@ def test_disabled_and_nested():
 
 
 def test_float64_request_warns_and_disables():
-    with pytest.warns(UserWarning, match=r"(?i)neuron.*float64|float64.*neuron|not support"), torch.autocast(
-        "neuron", dtype=torch.float64
+    with (
+        pytest.warns(UserWarning, match=r"(?i)neuron.*float64|float64.*neuron|not support"),
+        torch.autocast("neuron", dtype=torch.float64),
     ):
         assert (ones(2, 2) @ ones(2, 2)).dtype == torch.float32
 

@@ -48,7 +48,9 @@ def test_parent_goes_on(run_python):
 
 
 def test_allowed_before_use(run_python):
-    done = run_python(CHILD.format(before="torch.neuron.device_count()", child="print(torch.ones(1, device='neuron').item())"))
+    done = run_python(
+        CHILD.format(before="torch.neuron.device_count()", child="print(torch.ones(1, device='neuron').item())")
+    )
     assert "1.0" in done.stdout and "exit 0" in done.stdout
 
 

@@ -126,9 +126,7 @@ def test_capability_lists_dtypes():
 
 
 def test_fewer_visible_cores(run_python):
-    done = run_python(
-        "print(torch.neuron.device_count(), torch.accelerator.device_count())", NEURON_RT_NUM_CORES="2"
-    )
+    done = run_python("print(torch.neuron.device_count(), torch.accelerator.device_count())", NEURON_RT_NUM_CORES="2")
     assert done.stdout.split() == ["2", "2"]
     done = run_python("print(torch.neuron.device_count())", NEURON_RT_VISIBLE_CORES="1-3")
     assert done.stdout.split() == ["3"]

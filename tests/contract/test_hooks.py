@@ -79,7 +79,15 @@ def test_repr_names_the_device():
 
 @pytest.mark.parametrize(
     "name",
-    ["get_amp_supported_dtype", "get_rng_state", "set_rng_state", "device", "_is_in_bad_fork", "_lazy_init", "current_device"],
+    [
+        "get_amp_supported_dtype",
+        "get_rng_state",
+        "set_rng_state",
+        "device",
+        "_is_in_bad_fork",
+        "_lazy_init",
+        "current_device",
+    ],
 )
 def test_what_pytorch_looks_up_itself(name: str):
     assert hasattr(torch.neuron, name)

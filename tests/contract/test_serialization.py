@@ -133,7 +133,9 @@ def test_pickle_between_processes(run_python, tmp_path: Path):
     assert done.stdout.split(maxsplit=1) == ["neuron:1", "[0.0, 1.0, 2.0]\n"]
 
 
-@pytest.mark.parametrize("make", [lambda: torch.arange(6.0, device="neuron").reshape(2, 3)[:, 1:], lambda: torch.ones(0, 3, device="neuron")])
+@pytest.mark.parametrize(
+    "make", [lambda: torch.arange(6.0, device="neuron").reshape(2, 3)[:, 1:], lambda: torch.ones(0, 3, device="neuron")]
+)
 def test_deepcopy(make):
     x = make()
     y = copy.deepcopy(x)

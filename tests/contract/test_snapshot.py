@@ -47,7 +47,9 @@ def test_memory_viz_reads_it(snapshot, view: str):
 def test_memory_viz_flame_graphs_read_it(snapshot, view: str):
     from torch.cuda import _memory_viz
 
-    lines = getattr(_memory_viz, view)(snapshot, format_flamegraph=lambda lines: lines)  # the default needs a Perl script
+    lines = getattr(_memory_viz, view)(
+        snapshot, format_flamegraph=lambda lines: lines
+    )  # the default needs a Perl script
     assert "active_allocated" in lines
 
 

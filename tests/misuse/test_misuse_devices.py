@@ -13,7 +13,10 @@ COUNT = torch.neuron.device_count()
 
 WRONG_INDEX: list[Mistake] = [
     Mistake(
-        name=name, run=lambda device, run=run: run(), error=RuntimeError, as_cpu=False,
+        name=name,
+        run=lambda device, run=run: run(),
+        error=RuntimeError,
+        as_cpu=False,
         says=(f"neuron:{shown}", "does not exist", f"{COUNT} neuron device", "TRNSIM_INSTANCE"),
     )  # fmt: skip
     for name, shown, run in [

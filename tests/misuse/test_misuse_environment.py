@@ -57,7 +57,9 @@ BAD: list[tuple[dict[str, str], tuple[str, ...]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("variables", "says"), BAD, ids=[" ".join(f"{k}={v[-24:]}" for k, v in v.items()) for v, _ in BAD])
+@pytest.mark.parametrize(
+    ("variables", "says"), BAD, ids=[" ".join(f"{k}={v[-24:]}" for k, v in v.items()) for v, _ in BAD]
+)
 def test_bad_value(variables: dict[str, str], says: tuple[str, ...]) -> None:
     with pytest.raises(ConfigError) as raised:
         options = config.load(variables)

@@ -99,9 +99,8 @@ class _Session:
 
     @cached_property
     def cost_model(self) -> CostModel:
-        from trnsim.perf.cost import CostModel
-
         from trnsim.chips import load_chip
+        from trnsim.perf.cost import CostModel
 
         return CostModel(load_chip(self.settings.chip), self.settings.lnc)
 

@@ -12,12 +12,14 @@ process goes on without storing. An op waits for the look-up (20-50 us, once per
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import hashlib
 import itertools
 import os
 import threading
 import warnings
+import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -153,6 +155,7 @@ class NeffCache:
         self._notices: list[str] = []
         self._serial = itertools.count()
         self._writer = BackgroundWriter(self._write)
+        _report_at_exit(self)
 
     # -------------------------------------------------------------------------------------------------------- eager ops
     def compile_op(self, key: KeyLike) -> CompileRecord | None:
@@ -303,6 +306,19 @@ class NeffCache:
             self._seen.clear()
             self._records.clear()
             self._stats = CompileStats()
+
+
+def _report_at_exit(cache: NeffCache) -> None:
+    """A short program still hears that its cache could not be written; does not keep the cache alive."""
+    reference = weakref.ref(cache)
+
+    def report() -> None:
+        owner = reference()
+        if owner is not None:
+            owner.flush()
+            owner._deliver()
+
+    atexit.register(report)
 
 
 def _write_new(path: str, data: bytes) -> None:

@@ -99,7 +99,7 @@ def _refresh() -> None:
     for change in _overrides:
         policy = change(policy)
     _current = policy
-    for listener in list(_listeners):
+    for listener in _listeners:
         listener(policy)
 
 
