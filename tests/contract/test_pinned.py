@@ -33,7 +33,7 @@ def test_pinned_memory_is_given_back():
 
 
 def test_device_tensors_cannot_be_pinned():
-    with pytest.raises(RuntimeError, match="only dense CPU tensors can be pinned|pin"):
+    with pytest.raises(RuntimeError, match="pin"):
         torch.ones(2, device="neuron").pin_memory()
 
 

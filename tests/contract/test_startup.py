@@ -1,0 +1,89 @@
+"""Start-up: what the device adds to `import torch`, autoload and its off switch, bad values."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+from conftest import _environment
+
+SCRIPT = """
+import time, torch
+begin = time.perf_counter()
+import trnsim
+trnsim._autoload()
+print(time.perf_counter() - begin)
+import sys
+print(sorted(m for m in ("torch._dynamo", "torch._inductor", "jax", "typer", "rich", "sympy") if m in sys.modules))
+"""
+
+
+def plain(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        env={**_environment(), **environment},
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+    )
+
+
+def test_costs_at_most_0_3_s_and_imports_nothing_heavy():
+    costs, loaded = [], ""
+    for _ in range(3):
+        done = plain(SCRIPT, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+        assert done.returncode == 0, done.stderr
+        seconds, loaded = done.stdout.strip().split("\n")
+        costs.append(float(seconds))
+        if min(costs) <= 0.3:
+            break
+    assert min(costs) <= 0.3, costs
+    assert loaded == "[]"
+
+
+def test_autoload_twice_is_once(run_python):
+    run_python("trnsim._autoload(); trnsim._autoload(); assert torch.ones(1, device='neuron').item() == 1")
+
+
+def test_version_and_environment(run_python):
+    done = run_python("print(trnsim.__version__)")
+    assert done.stdout.count(".") == 2
+
+
+def test_bad_environment_value_is_explained_at_import(run_python):
+    done = run_python("", check=False, TRNSIM_FALLBACK="maybe")
+    assert done.returncode != 0
+    for word in ("TRNSIM_FALLBACK", "maybe", "warn", "allow", "error"):
+        assert word in done.stderr
+
+
+def test_unknown_instance_is_explained(run_python):
+    done = run_python("", check=False, TRNSIM_INSTANCE="trn9.nano")
+    assert done.returncode != 0
+    for word in ("TRNSIM_INSTANCE", "trn9.nano", "trn2.3xlarge"):
+        assert word in done.stderr
+
+
+def test_no_output_at_import(run_python):
+    done = run_python("torch.ones(1, device='neuron')")
+    assert done.stdout == "" and done.stderr == ""
+
+
+def test_exit_is_clean_with_live_tensors(run_python):
+    done = run_python(
+        """
+        import atexit
+        keep = torch.ones(1000, device="neuron", requires_grad=True)
+        stream = torch.neuron.Stream()
+        event = stream.record_event()
+        atexit.register(lambda: print(keep.sum().item()))
+        """,
+        whole=True,
+    )
+    assert done.stdout == "1000.0\n" and done.stderr == ""
+
+
+def test_this_session_does_not_litter():
+    assert "TORCH_NEURONX_NEFF_CACHE_DIR" in os.environ
