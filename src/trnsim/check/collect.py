@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from trnsim.check import remedies
 from trnsim.check.report import (
@@ -22,6 +22,7 @@ from trnsim.check.report import (
     Sync,
 )
 from trnsim.check.steps import StepTimes
+from trnsim.eager.neff_cache import CompileRecord
 from trnsim.ledger import Event, Session
 from trnsim.runtime import machine
 
@@ -77,18 +78,22 @@ def _ops(session: Session) -> Ops:
 
 
 def _fallbacks(session: Session) -> tuple[Fallback, ...]:
-    return tuple(
-        Fallback(
-            op=stat.op,
-            reason=stat.reason,
-            site=_site(stat.site, stat.module),
-            count=stat.count,
-            bytes=stat.bytes,
-            cost_ns=stat.cost_ns,
-            remedy=remedies.for_fallback(stat.op, stat.reason),
+    found = []
+    for stat in session.fallbacks():
+        note, remedy = remedies.for_fallback(stat.op, stat.reason)
+        found.append(
+            Fallback(
+                op=stat.op,
+                reason=stat.reason,
+                site=_site(stat.site, stat.module),
+                count=stat.count,
+                bytes=stat.bytes,
+                cost_ns=stat.cost_ns,
+                note=note,
+                remedy=remedy,
+            )
         )
-        for stat in session.fallbacks()
-    )
+    return tuple(found)
 
 
 def _by_site(events: Iterable[Event]) -> dict[tuple[str, str, str], list[Event]]:
@@ -127,13 +132,12 @@ def _casts(session: Session) -> tuple[Cast, ...]:
     return tuple(sorted(found, key=lambda entry: -entry.bytes))
 
 
-def _compiles(session: Session) -> Compiles:
-    events = session.compiles()
-    compiled = [event for event in events if event.kind == "compile"]
+def _compiles(records: Sequence[CompileRecord]) -> Compiles:
+    compiled = [record for record in records if record.outcome == "compiled"]
     return Compiles(
         compiled=len(compiled),
-        hits=len(events) - len(compiled),
-        compile_ns=sum(event.duration_ns for event in compiled),
+        hits=len(records) - len(compiled),
+        compile_ns=round(1e9 * sum(record.predicted_s for record in compiled)),
     )
 
 
@@ -152,8 +156,10 @@ def _memory(session: Session) -> Memory:
     )
 
 
-def report(session: Session, steps: StepTimes, *, script: Script, host: Host) -> Report:
-    """The report of a session that has ended."""
+def report(
+    session: Session, steps: StepTimes, compiles: Sequence[CompileRecord], *, script: Script, host: Host
+) -> Report:
+    """The report of a session that has ended, its steps and its eager compilations."""
     ops = _ops(session)
     return Report(
         schema_version=SCHEMA_VERSION,
@@ -165,7 +171,7 @@ def report(session: Session, steps: StepTimes, *, script: Script, host: Host) ->
         fallbacks=_fallbacks(session),
         syncs=_syncs(session),
         casts=_casts(session),
-        compiles=_compiles(session),
+        compiles=_compiles(compiles),
         memory=_memory(session),
         predicted=Predicted(
             total_ns=session.elapsed_ns(),

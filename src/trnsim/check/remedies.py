@@ -1,26 +1,18 @@
-"""What to do about what a check found: one sentence each, by operator first, then by reason or kind."""
+"""What to do about what a check found, one sentence each.
+
+What concerns an operator stands in the capability table (`eager/capability.toml`); here is what concerns its reason alone, and
+the waits and casts.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from trnsim import eager
+
 __all__ = ["for_cast", "for_fallback", "for_sync"]
 
-_BY_OP: Mapping[str, str] = {
-    "aten::sort": "sort on the CPU once, outside the step, or use a comparison against the k-th value",
-    "aten::topk": "keep top-k out of the step, or sample on the CPU from a small logits tensor",
-    "aten::unique": "precompute it on the CPU: its output size depends on data, which no compiled executable has",
-    "aten::nonzero": "use a mask with torch.where: the size of nonzero's result depends on data",
-    "aten::masked_select": "use torch.where with a mask: the size of the result depends on data",
-    "aten::multinomial": "sample with an exponential race: argmax(probs / exponential noise)",
-    "aten::normal_": "draw the noise on the CPU before the loop, or once on the device and reuse it",
-    "aten::uniform_": "draw the noise on the CPU before the loop, or once on the device and reuse it",
-    "aten::isin": "compare by broadcasting: (x[..., None] == values).any(-1)",
-    "aten::group_norm": "write it as reshape, mean and var over the group, which all lower",
-    "aten::native_group_norm": "write it as reshape, mean and var over the group, which all lower",
-    "aten::upsample_nearest2d": "use repeat_interleave or reshape and expand, which lower",
-}
-
+# For a fallback about which the table says nothing.
 _BY_REASON: Mapping[str, str] = {
     "missing_op": "replace the operator by ones that lower, or move it out of the step",
     "dtype": "cast the inputs to float32, bfloat16 or int32 first",
@@ -41,16 +33,10 @@ _BY_KIND: Mapping[str, str] = {
 }
 
 
-def _base(op: str) -> str:
-    """`aten::sort.values_stable` → `aten::sort`."""
-    return op.split(".", 1)[0]
-
-
-def for_fallback(op: str, reason: str) -> str:
-    """What to do about an operator that ran on the CPU."""
-    if reason == "missing_op" and _base(op) in _BY_OP:
-        return _BY_OP[_base(op)]
-    return _BY_REASON.get(reason, _BY_REASON["missing_op"])
+def for_fallback(op: str, reason: str) -> tuple[str, str]:
+    """Why an operator ran on the CPU, and what to do about it."""
+    note, remedy = eager.table().explain(op, reason)
+    return note, remedy or _BY_REASON.get(reason, _BY_REASON["missing_op"])
 
 
 def for_sync(kind: str) -> str:

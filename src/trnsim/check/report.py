@@ -64,6 +64,7 @@ class Fallback:
     count: int
     bytes: int  # copied out and back
     cost_ns: int  # synchronise, copy out, compute, copy back
+    note: str  # why, in words
     remedy: str
 
 

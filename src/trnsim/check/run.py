@@ -21,7 +21,7 @@ from types import TracebackType
 import torch
 
 import trnsim
-from trnsim import _C, ledger
+from trnsim import _C, eager, ledger
 from trnsim.check import collect
 from trnsim.check.from_cuda import from_cuda as translated_cuda
 from trnsim.check.modules import track_modules
@@ -142,6 +142,7 @@ def check(target: Target, *, progress_s: float) -> Report:
     if not _C.device_count():
         raise DeviceError("trnsim check needs trnsim's device, and it stepped aside: torch-neuronx is installed here")
     started = time.perf_counter()
+    compiled_before = len(eager.compile_records())
     with contextlib.ExitStack() as stack:
         session = stack.enter_context(ledger.record())
         stack.enter_context(track_modules())
@@ -159,4 +160,6 @@ def check(target: Target, *, progress_s: float) -> Report:
         failure=outcome.failure,
         wall_s=round(time.perf_counter() - started, 3),
     )
-    return collect.report(session, marks.times(), script=script, host=_host())
+    return collect.report(
+        session, marks.times(), eager.compile_records()[compiled_before:], script=script, host=_host()
+    )
