@@ -18,9 +18,11 @@ _ROWS = 10  # of each table; the JSON has them all
 
 
 def _site(site: Site) -> str:
-    """`train.py:12 (encoder.layers.0)`, with the path relative where the file lies below the current folder."""
+    """`train.py:12 (encoder.layers.0)`; the path from the installed packages' folder on, or from the current folder."""
     file = Path(site.file)
-    if file.is_absolute() and file.is_relative_to(Path.cwd()):
+    if "site-packages" in file.parts:
+        file = Path(*file.parts[file.parts.index("site-packages") + 1 :])
+    elif file.is_absolute() and file.is_relative_to(Path.cwd()):
         file = file.relative_to(Path.cwd())
     place = f"{file}:{site.line}" if site.line else site.file or "unknown"
     return f"{place} ({site.module})" if site.module else place
