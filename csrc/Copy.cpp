@@ -14,6 +14,7 @@
 #include <torch/library.h>
 
 #include <cstring>
+#include <limits>
 
 namespace trnsim {
 namespace {
@@ -50,6 +51,24 @@ void copy_values(const at::Tensor& to, const at::Tensor& from) {
     copy_bytes(host_to, host_from);
   } else {
     host_to.copy_(host_from);
+  }
+}
+
+/// The device computes int64 as int32: while a session records, says which value would not survive.
+void note_wide_values(const at::Tensor& host) {
+  if (!recording() || host.scalar_type() != at::kLong || host.numel() == 0) {
+    return;
+  }
+  const auto [low, high] = at::aminmax(host);
+  const int64_t worst = -(low.item<int64_t>() + 1) > high.item<int64_t>() ? low.item<int64_t>() : high.item<int64_t>();
+  if (worst > std::numeric_limits<int32_t>::max() || worst < std::numeric_limits<int32_t>::min()) {
+    record_here(
+        EventKind::overflow64,
+        0,
+        intern_text("int64 value " + std::to_string(worst) + " does not fit int32"),
+        static_cast<int64_t>(host.nbytes()),
+        host_now(),
+        0);
   }
 }
 
@@ -90,6 +109,9 @@ void copy_across(const at::Tensor& to, const at::Tensor& from, bool non_blocking
     return;
   }
   const at::Tensor& host = to_device ? from : to;
+  if (to_device) {
+    note_wide_values(from);
+  }
   const auto device = to_device ? to.device().index() : from.device().index();
   const bool pinned = host.numel() > 0 && is_pinned(host.const_data_ptr());
   charge_transfer(device, static_cast<int64_t>(from.nbytes()), to_device, !(non_blocking && pinned));

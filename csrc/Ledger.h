@@ -12,7 +12,7 @@
 
 namespace trnsim {
 
-enum class EventKind : uint8_t { fallback, sync, transfer, cast64, compile, cache_hit, alloc_failure };
+enum class EventKind : uint8_t { fallback, sync, transfer, cast64, compile, cache_hit, overflow64 };
 enum class Status : uint8_t { native, fallback, bounce }; // bounce: a 64-bit cast, through the host
 
 struct Event {

@@ -75,16 +75,32 @@ void bind_clock(py::module_& m) {
   });
 }
 
-py::dict segment_dict(const c10::CachingDeviceAllocator::SegmentInfo& segment) {
+/// The Python line that allocated, as memory_viz wants a stack: innermost frame only.
+py::list frames_of(SiteId id) {
+  py::list frames;
+  if (id != kNoSite) {
+    const Site site = site_of(id);
+    py::dict frame;
+    frame["filename"] = site.file;
+    frame["line"] = site.line;
+    frame["name"] = "";
+    frames.append(frame);
+  }
+  return frames;
+}
+
+py::dict segment_dict(const SegmentView& view) {
+  const auto& segment = view.info;
   py::list blocks;
   size_t address = segment.address;
-  for (const auto& block : segment.blocks) {
+  for (size_t position = 0; position < segment.blocks.size(); ++position) {
+    const auto& block = segment.blocks[position];
     py::dict entry;
     entry["address"] = address;
     entry["size"] = block.size;
     entry["requested_size"] = block.requested_size;
     entry["state"] = block.allocated ? "active_allocated" : block.active ? "active_pending_free" : "inactive";
-    entry["frames"] = py::list();
+    entry["frames"] = frames_of(view.sites[position]);
     blocks.append(entry);
     address += block.size;
   }
@@ -131,7 +147,7 @@ void bind_random(py::module_& m) {
 
 py::dict event_dict(const Event& event) {
   static const char* const kinds[] = {
-      "fallback", "sync", "transfer", "cast64", "compile", "cache_hit", "alloc_failure"};
+      "fallback", "sync", "transfer", "cast64", "compile", "cache_hit", "overflow64"};
   py::dict entry;
   entry["kind"] = kinds[static_cast<size_t>(event.kind)];
   entry["op"] = text_of(event.op);

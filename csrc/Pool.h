@@ -54,6 +54,12 @@ struct BySize {
   }
 };
 
+/// A segment as snapshots show it; `sites` has one entry per block.
+struct SegmentView {
+  c10::CachingDeviceAllocator::SegmentInfo info;
+  std::vector<SiteId> sites;
+};
+
 size_t round_to_class(size_t bytes) noexcept;
 
 class Pool {
@@ -70,7 +76,7 @@ class Pool {
   void reset_accumulated();
   void reset_peak();
   std::pair<size_t, size_t> memory_info();
-  std::vector<c10::CachingDeviceAllocator::SegmentInfo> snapshot();
+  std::vector<SegmentView> snapshot();
   /// Sites that hold most of the allocated bytes: (site, bytes, blocks), largest first.
   std::vector<std::tuple<SiteId, size_t, size_t>> holders(size_t at_most);
 

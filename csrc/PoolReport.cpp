@@ -64,16 +64,17 @@ std::pair<size_t, size_t> Pool::memory_info() {
   return {total - static_cast<size_t>(stats_.reserved_bytes[0].current), total};
 }
 
-std::vector<c10::CachingDeviceAllocator::SegmentInfo> Pool::snapshot() {
+std::vector<SegmentView> Pool::snapshot() {
   std::lock_guard<std::mutex> lock(mutex_);
-  std::vector<c10::CachingDeviceAllocator::SegmentInfo> result;
+  std::vector<SegmentView> result;
   for (const auto& [base, segment] : segments_) {
-    auto& info = result.emplace_back();
+    auto& [info, sites] = result.emplace_back();
     info.device = device_;
     info.address = reinterpret_cast<size_t>(base);
     info.total_size = segment->size;
     info.is_large = !segment->small;
     for (const Block* block = segment->first; block != nullptr; block = block->next) {
+      sites.push_back(block->allocated ? block->site : kNoSite);
       auto& entry = info.blocks.emplace_back();
       entry.size = block->size;
       entry.requested_size = block->requested;

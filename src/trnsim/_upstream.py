@@ -111,6 +111,41 @@ def accelerator_snapshot(snapshot: Callable[..., Any]) -> None:
     memory._snapshot = _snapshot
 
 
+def _rebuild_shared(cls: type[torch.Tensor], value: torch.Tensor, device: str, requires_grad: bool) -> torch.Tensor:
+    """Receiving side of ``share_between_processes``."""
+    tensor = value.to(device)
+    if cls is torch.nn.Parameter:
+        return torch.nn.Parameter(tensor, requires_grad=requires_grad)
+    return tensor.requires_grad_(requires_grad)
+
+
+def share_between_processes() -> None:
+    """Sends neuron tensors through queues and from DataLoader workers: by host shared memory (M20).
+
+    ``torch.multiprocessing`` knows IPC for CPU and CUDA storages only; anything else ends in ``_share_fd_: only
+    available on CPU`` and a loader that times out. Can go when reductions are open to PrivateUse1.
+    """
+    from multiprocessing.reduction import ForkingPickler
+
+    from torch.multiprocessing import reductions
+
+    original = reductions.reduce_tensor
+
+    def reduce_tensor(tensor: torch.Tensor) -> Any:
+        if tensor.device.type != "neuron":
+            return original(tensor)
+        if tensor.requires_grad and not tensor.is_leaf:
+            raise RuntimeError(
+                "Cowardly refusing to serialize non-leaf tensor which requires_grad, since autograd does not support "
+                "crossing process boundaries. Send tensor.detach() instead."
+            )
+        return _rebuild_shared, (type(tensor), tensor.detach().cpu(), str(tensor.device), tensor.requires_grad)
+
+    reductions.reduce_tensor = reduce_tensor
+    for cls in (torch.Tensor, torch.nn.Parameter):
+        ForkingPickler.register(cls, reduce_tensor)
+
+
 def register_device_interface() -> None:
     """``get_interface_for_device("neuron")`` (M25). Dynamo has no registry that can be filled before it is imported."""
 

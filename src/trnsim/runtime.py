@@ -113,6 +113,7 @@ def _register_module() -> None:
     _upstream.quiet_repr()
     _upstream.dlpack_device()
     _upstream.accelerator_snapshot(device.memory_snapshot)
+    _upstream.share_between_processes()
     _upstream.register_device_interface()
     _upstream.explain_inductor()
 

@@ -82,7 +82,7 @@ def test_copy_broadcasts_and_casts(pair: tuple[str, str]):
     target = torch.zeros(3, 2, device=pair[1])
     target.copy_(torch.tensor([1, 2], device=pair[0]))
     assert target.tolist() == [[1, 2]] * 3
-    with pytest.raises(RuntimeError, match="must match the size|expanded size"):
+    with pytest.raises(RuntimeError, match=r"must match the size|expanded size"):
         target.copy_(torch.ones(5, device=pair[0]))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-EventKind = Literal["fallback", "sync", "transfer", "cast64", "compile", "cache_hit", "alloc_failure"]
+EventKind = Literal["fallback", "sync", "transfer", "cast64", "compile", "cache_hit", "overflow64"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -14,7 +14,7 @@ class Event:
 
     ``site`` is "file.py:12", or a backward node's name where no Python line issued the work. ``detail``: a fallback's
     reason; "item", "copy to host", "synchronize" for a sync; "h2d", "d2h", "d2d" for a transfer; "Long to Int" for a
-    cast.
+    cast; the value for an int64 that does not fit the int32 the device computes with ("overflow64").
     """
 
     kind: EventKind

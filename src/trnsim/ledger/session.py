@@ -121,6 +121,10 @@ class Session:
         """Casts from or to a 64-bit dtype, which bounce through the host."""
         return self._of("cast64")
 
+    def overflows(self) -> list[Event]:
+        """Copies to the device of int64 values that do not fit int32, in which the device computes."""
+        return self._of("overflow64")
+
     def compiles(self) -> list[Event]:
         """Eager executables: kind "compile" for a new one, "cache_hit" for one found in the persistent cache."""
         return self._of("compile", "cache_hit")
