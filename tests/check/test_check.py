@@ -41,6 +41,7 @@ TRAIN = """
 
 CUDA = """
     import torch
+    import torch.utils.checkpoint
 
     assert torch.cuda.is_available() and torch.cuda.device_count() > 0
     device = torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
@@ -69,7 +70,20 @@ CUDA = """
     torch.set_default_device("cpu")
     with torch.cuda.stream(torch.cuda.Stream()):
         torch.ones(2, device="cuda")
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    data = torch.utils.data.TensorDataset(torch.randn(8, 16))
+    for (batch,) in torch.utils.data.DataLoader(data, batch_size=4, pin_memory=True):
+        torch.utils.checkpoint.checkpoint(model, batch.to(device), use_reentrant=False).sum().backward()
+    end.record()
     torch.cuda.synchronize()
+    assert start.elapsed_time(end) > 0
+    with torch.cuda.device("cuda:1"):
+        assert torch.cuda.current_device() == 1
+    assert isinstance(torch.cuda.current_stream(), torch.cuda.Stream)
+    torch.cuda.set_rng_state(torch.cuda.get_rng_state("cuda:0"), "cuda")
+    with torch.random.fork_rng(devices=[0], device_type="cuda"):
+        assert torch.rand(2, generator=torch.Generator("cuda:1"), device="cuda:1").device.index == 1
     torch.save(model.state_dict(), "model.pt")
     model.load_state_dict(torch.load("model.pt", map_location="cuda"))
     assert torch.cuda.memory_allocated() > 0 and torch.cuda.max_memory_allocated("cuda:0") > 0

@@ -159,8 +159,7 @@ def _cuda_replacements(device_module: ModuleType) -> dict[str, Any]:
     replaced = {
         name: getattr(device_module, name)
         for name in dir(device_module)
-        if not name.startswith("_") and hasattr(torch.cuda, name)
-        if not isinstance(getattr(device_module, name), ModuleType)
+        if name in torch.cuda.__all__ and not isinstance(getattr(device_module, name), ModuleType)
     }
     replaced |= {
         "get_device_capability": _capability,
@@ -179,8 +178,13 @@ def _cuda_replacements(device_module: ModuleType) -> dict[str, Any]:
 
 def _replacements() -> Iterator[tuple[Any, str, Any]]:
     """(object, attribute, new value) of everything that the mode alone cannot reach."""
-    for name, value in _cuda_replacements(torch.get_device_module(_DEVICE)).items():
+    neuron = torch.get_device_module(_DEVICE)
+    for name, value in _cuda_replacements(neuron).items():
         yield torch.cuda, name, value
+    # In place, not by subclass: isinstance(torch.cuda.current_stream(), torch.cuda.Stream) must hold.
+    yield neuron.device, "__init__", _translating(neuron.device.__init__)
+    for constructed in (neuron.Stream, neuron.Event):
+        yield constructed, "__new__", staticmethod(_translating(constructed.__new__))
     for name in ("mark", "range_push", "range_pop"):
         yield torch.cuda.nvtx, name, _nothing
     yield torch.cuda.nvtx, "range", _no_range
@@ -200,12 +204,15 @@ def _replacements() -> Iterator[tuple[Any, str, Any]]:
 
 @contextmanager
 def _replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
-    before = getattr(owner, name)
+    before = vars(owner).get(name)  # as it is stored: a staticmethod stays one
     setattr(owner, name, value)
     try:
         yield
     finally:
-        setattr(owner, name, before)
+        if before is None:
+            delattr(owner, name)
+        else:
+            setattr(owner, name, before)
 
 
 @contextmanager

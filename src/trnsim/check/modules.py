@@ -10,6 +10,7 @@ import threading
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -28,9 +29,19 @@ class _Thread(threading.local):
         self.before: list[int] = []
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Path:
+    """An interned path and its depth in names. The deepest wins: a part that is called alone, as checkpointing does in
+    backward, keeps the name that it has within the whole.
+    """
+
+    interned: int
+    depth: int
+
+
 class _Tracker:
     def __init__(self) -> None:
-        self._paths: weakref.WeakKeyDictionary[torch.nn.Module, int] = weakref.WeakKeyDictionary()  # interned
+        self._paths: weakref.WeakKeyDictionary[torch.nn.Module, _Path] = weakref.WeakKeyDictionary()
         self._read: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()
         self._thread = _Thread()
 
@@ -38,9 +49,13 @@ class _Tracker:
         if outermost not in self._read or module not in self._paths:
             self._read.add(outermost)
             for path, child in outermost.named_modules():
-                self._paths[child] = _C.intern_module(path or type(outermost).__name__)
-        # One made on the fly has no path.
-        return self._paths.get(module) or _C.intern_module(type(module).__name__)
+                depth = path.count(".") + 1 if path else 0
+                known = self._paths.get(child)
+                if known is None or depth > known.depth:
+                    name = _C.intern_module(path or type(outermost).__name__)
+                    self._paths[child] = _Path(interned=name, depth=depth)
+        found = self._paths.get(module)  # one made on the fly has no path
+        return found.interned if found else _C.intern_module(type(module).__name__)
 
     def enter(self, module: torch.nn.Module, _: Any) -> None:
         thread = self._thread
