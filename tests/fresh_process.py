@@ -6,6 +6,7 @@ environment variables, just as after an import of its own.
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import runpy
@@ -58,6 +59,7 @@ def _child(job: dict[str, str]) -> None:
     except BaseException:
         traceback.print_exc()
         code = 1
+    atexit._run_exitfuncs()  # os._exit does not; sys.exit would unwind into the server's loop
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code if isinstance(code, int) else int(code is not None))
