@@ -134,12 +134,12 @@ def _on_threads(run: Callable[[threading.Thread], None]) -> Callable[[threading.
     return call
 
 
-def _capability(device: Any = None) -> tuple[int, int]:  # noqa: ARG001
+def _capability(device: Any = None) -> tuple[int, int]:
     """What scripts ask in order to choose bf16 and fused attention: both are there."""
     return (8, 0)
 
 
-def _has_bf16(including_emulation: bool = True) -> bool:  # noqa: ARG001
+def _has_bf16(including_emulation: bool = True) -> bool:
     """Every Trainium computes bf16."""
     return True
 
