@@ -118,6 +118,11 @@ def plan_from_environment(project: Path, environ: Mapping[str, str], output: Pat
     cxx = environ.get("CXX") or "g++"
     if shutil.which(cxx.split()[0]) is None:
         raise BuildError(f"no C++ compiler {cxx!r}: install one (Debian and Ubuntu: apt-get install g++) or set CXX")
+    headers = Path(sysconfig.get_path("include"))
+    if not (headers / "Python.h").exists():
+        raise BuildError(
+            f"no Python.h in {headers}: install Python's headers (Debian and Ubuntu: apt-get install python3-dev)"
+        )
     site = None
     if output is None:
         site = project / "build" / sanitize / "site" if sanitize else None
