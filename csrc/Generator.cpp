@@ -69,7 +69,7 @@ void NeuronGeneratorImpl::set_state(const c10::TensorImpl& state) {
   const auto parity_bytes = parity.get_state().numel();
   TORCH_CHECK(
       state.numel() == kStateBytes || state.numel() == parity_bytes,
-      "A neuron generator's state is 16 bytes (seed, offset), or in CPU parity mode ",
+      "The RNG state of a neuron generator has size 16 bytes (seed, offset), or in CPU parity mode ",
       parity_bytes,
       " bytes; got ",
       state.numel(),

@@ -157,6 +157,8 @@ def can_device_access_peer(device: int, peer: int) -> bool:
 
 
 def __getattr__(name: str) -> Any:
+    if name == "_initialized":  # torch.utils.checkpoint asks it before it saves the generators' states
+        return _C.is_initialized()
     raise AttributeError(
         f"torch.neuron has no attribute {name!r}. Names are those of torch.cuda that TorchNeuron documents; "
         "see docs/device.md for the list."
