@@ -7,9 +7,9 @@ import warnings
 import pytest
 import torch
 import torch.nn.functional as F
-import torch_neuronx
 from torch import nn
 
+import torch_neuronx
 import trnsim
 from trnsim import eager, ledger
 from trnsim.errors import NeuronFallbackWarning
@@ -71,7 +71,9 @@ def test_torch_spyre_2087_1981_status_is_one_for_all_overloads(name: str):
 
 
 @quiet
-@pytest.mark.parametrize("name", ["relu_", "sigmoid_", "erfinv_", "digamma_", "cumsum_", "exponential_", "sinc_", "i0_"])
+@pytest.mark.parametrize(
+    "name", ["relu_", "sigmoid_", "erfinv_", "digamma_", "cumsum_", "exponential_", "sinc_", "i0_"]
+)
 def test_torch_spyre_2746_in_place_overloads(name: str):
     arguments = (0,) if name == "cumsum_" else ()
     x = torch.tensor([0.1, 0.5, 0.3], device=DEV)
@@ -165,12 +167,18 @@ def test_pytorch_xla_6559_tests_can_assert_that_nothing_fell_back():
     with ledger.assert_no_fallback():
         F.cross_entropy(model(x), y).backward()
         optimizer.step()
-    with pytest.raises(AssertionError, match="aten::sort"), trnsim.fallback_policy("allow"), ledger.assert_no_fallback():
+    with (
+        pytest.raises(AssertionError, match="aten::sort"),
+        trnsim.fallback_policy("allow"),
+        ledger.assert_no_fallback(),
+    ):
         x.sort()
 
 
 @quiet
-@pytest.mark.parametrize("call", [lambda x: x.median(), lambda x: x.median(0).values, lambda x: x.nanmedian(), lambda x: x.mode(0).values])
+@pytest.mark.parametrize(
+    "call", [lambda x: x.median(), lambda x: x.median(0).values, lambda x: x.nanmedian(), lambda x: x.mode(0).values]
+)
 def test_pytorch_xla_6288_5000_median_is_right_and_on_the_device(call):
     x = torch.tensor([[5.0, 1], [2, 4], [3, 3]])
     ours = call(x.to(DEV))

@@ -133,7 +133,9 @@ def test_m06_cpu_index_is_refused():
 
 
 @pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
-@pytest.mark.parametrize("options", [{}, {"bidirectional": True, "num_layers": 2}, {"bias": False, "batch_first": True}])
+@pytest.mark.parametrize(
+    "options", [{}, {"bidirectional": True, "num_layers": 2}, {"bias": False, "batch_first": True}]
+)
 def test_m07_recurrent_layers(kind: str, options: dict):
     torch.manual_seed(0)
     layer = getattr(nn, kind)(3, 4, **options)
@@ -154,7 +156,9 @@ def test_m07_recurrent_cells(kind: str):
     cell = getattr(nn, kind)(3, 4)
     x = torch.randn(2, 3)
     expected, ours = cell(x), cell.to(DEV)(x.to(DEV))
-    for a, b in zip(ours if isinstance(ours, tuple) else [ours], expected if isinstance(expected, tuple) else [expected]):
+    for a, b in zip(
+        ours if isinstance(ours, tuple) else [ours], expected if isinstance(expected, tuple) else [expected]
+    ):
         torch.testing.assert_close(a.cpu(), b)
 
 
@@ -236,9 +240,9 @@ def test_m13_load_of_device_tensors(tmp_path):
 
 
 def test_m14_sparse_and_quantized_have_one_clear_error():
-    with pytest.raises((NotImplementedError, RuntimeError), match="(?i)sparse.*to_dense"):
+    with pytest.raises((NotImplementedError, RuntimeError), match=r"(?i)sparse.*to_dense"):
         torch.sparse_coo_tensor([[0], [0]], [1.0], (2, 2)).to(DEV)
-    with pytest.raises((NotImplementedError, RuntimeError), match="(?i)dequantize"):
+    with pytest.raises((NotImplementedError, RuntimeError), match=r"(?i)dequantize"):
         torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8).to(DEV)
 
 

@@ -109,7 +109,9 @@ def test_pt_121462_dropout_gradient_matches_the_forward_mask():
         x = torch.ones(8, 6, 5, device=DEV, requires_grad=True)
         y = layer(x)
         y.sum().backward()
-        assert torch.equal(x.grad != 0, (y != y.min()) if isinstance(layer, (nn.AlphaDropout, nn.FeatureAlphaDropout)) else y != 0)
+        assert torch.equal(
+            x.grad != 0, (y != y.min()) if isinstance(layer, (nn.AlphaDropout, nn.FeatureAlphaDropout)) else y != 0
+        )
 
 
 def test_pt_101509_162037_xla_8672_torch_fl_127_autocast_policies():
@@ -127,7 +129,9 @@ def test_pt_162037_message_of_an_unsupported_dtype_names_it():
             pass
 
 
-@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "Adagrad", "RMSprop", "NAdam", "RAdam", "Adadelta", "Adamax", "ASGD", "Rprop"])
+@pytest.mark.parametrize(
+    "name", ["SGD", "Adam", "AdamW", "Adagrad", "RMSprop", "NAdam", "RAdam", "Adadelta", "Adamax", "ASGD", "Rprop"]
+)
 @pytest.mark.parametrize("foreach", [True, False])
 def test_pt_102047_veomni_345_foreach_on_the_device(name: str, foreach: bool):
     def train(device: str) -> list[torch.Tensor]:

@@ -107,10 +107,14 @@ def test_pt_78001_150967_131736_192212_197636_noncontiguous_inputs(name: str):
     expected = OPS[name](x)
     for layout, value in layouts(x.to(DEV)).items():
         assert torch.equal(value.cpu(), x)
-        torch.testing.assert_close(OPS[name](value).cpu(), expected, msg=lambda text, layout=layout: f"{layout}: {text}")
+        torch.testing.assert_close(
+            OPS[name](value).cpu(), expected, msg=lambda text, layout=layout: f"{layout}: {text}"
+        )
 
 
-@pytest.mark.parametrize("name", ["softplus", "gelu", "softmax", "matmul", "conv1d", "layer_norm", "where3", "masked_fill"])
+@pytest.mark.parametrize(
+    "name", ["softplus", "gelu", "softmax", "matmul", "conv1d", "layer_norm", "where3", "masked_fill"]
+)
 def test_pt_78001_150967_131736_gradients_of_noncontiguous_inputs(name: str):
     torch.manual_seed(1)
     base = torch.randn(3, 4, 4)
@@ -126,7 +130,12 @@ def test_pt_78001_150967_131736_gradients_of_noncontiguous_inputs(name: str):
 def test_pt_78001_out_into_noncontiguous():
     x = torch.randn(4, 4)
     wide, expected = torch.zeros(4, 8, device=DEV), torch.zeros(4, 8)
-    for function in (torch.exp, torch.neg, lambda v, out: torch.matmul(v, v, out=out), lambda v, out: torch.cumsum(v, 0, out=out)):
+    for function in (
+        torch.exp,
+        torch.neg,
+        lambda v, out: torch.matmul(v, v, out=out),
+        lambda v, out: torch.cumsum(v, 0, out=out),
+    ):
         function(x.to(DEV), out=wide[:, ::2])
         function(x, out=expected[:, ::2])
         torch.testing.assert_close(wide.cpu(), expected)
@@ -150,9 +159,9 @@ def test_pt_123826_121797_126384_sparse_is_refused_at_once_with_advice(tmp_path)
         lambda: torch.eye(2).to_sparse().to(DEV),
         lambda: torch.eye(2).to_sparse_csr().to(DEV),
     ):
-        with pytest.raises((NotImplementedError, RuntimeError), match="(?i)sparse.*to_dense"):
+        with pytest.raises((NotImplementedError, RuntimeError), match=r"(?i)sparse.*to_dense"):
             make()
     torch.save(torch.eye(2).to_sparse(), tmp_path / "sparse.pt")
-    with pytest.raises((NotImplementedError, RuntimeError), match="(?i)sparse"):
+    with pytest.raises((NotImplementedError, RuntimeError), match=r"(?i)sparse"):
         torch.load(tmp_path / "sparse.pt", map_location=DEV)
     assert torch.load(tmp_path / "sparse.pt").to_dense().to(DEV).sum().item() == 2
