@@ -30,6 +30,8 @@ UNDEFINED_VALUES = frozenset(
 )
 # Ops that answer on the CPU whatever their input's device is.
 ANY_DEVICE = frozenset({"to", "cpu"})
+# Ops that make a tensor on the CPU unless `device=` says otherwise, as they do beside every accelerator.
+FACTORIES = frozenset({"arange", "linspace", "logspace"})
 # Ops whose tensor argument must stay on the CPU on every device (tensor_split reads its sections on the host).
 HOST_ARGUMENTS = frozenset({"tensor_split"})
 # Ops whose CPU kernel in torch 2.13 writes out of bounds when a 4-D `out=` has transposed memory (seen as heap corruption
@@ -129,7 +131,7 @@ def _case(variant: str, index: int, info: Any, sample: Any, run: Callable[[Mover
         run=run,
         describe=lambda: str(sample.summary()),
         values=info.name not in UNDEFINED_VALUES,
-        any_device=info.name in ANY_DEVICE,
+        any_device=info.name in ANY_DEVICE or (info.name in FACTORIES and "device" not in sample.kwargs),
         keep_on_cpu=kept,
     )
 

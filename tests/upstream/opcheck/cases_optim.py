@@ -18,6 +18,8 @@ STEPS = 5
 HOST_STATE = ("step", "mu_product")
 # Its constructor makes the state, which stays behind when the parameters move: an error on every accelerator.
 STATE_AT_CONSTRUCTION = frozenset({"Adagrad"})
+# torch 2.13's fused CPU kernel reads the momentum that the first step has not written yet: garbage in bfloat16.
+NO_FUSED_REFERENCE = frozenset({("SGD", "bfloat16")})
 
 
 @functools.cache
@@ -44,6 +46,8 @@ def cases(item: Item, limit: int | None) -> Iterator[Case]:
     for variant in IMPLEMENTATIONS:
         if variant in ("foreach", "fused") and variant not in info.supported_impls:
             continue
+        if variant == "fused" and (item.name, item.dtype) in NO_FUSED_REFERENCE:
+            continue
         if variant == "built_before_move" and item.name in STATE_AT_CONSTRUCTION:
             continue
         for index, configuration in configurations:
@@ -62,7 +66,7 @@ def _run(info: Any, configuration: Any, dtype: torch.dtype, variant: str, mover:
     kwargs = copy.deepcopy(configuration.kwargs)
     if variant in ("foreach", "fused"):
         kwargs[variant] = True
-    elif variant == "forloop" and "foreach" in info.supported_impls:
+    elif "foreach" in info.supported_impls:  # the default differs: for-loop on the CPU, foreach on accelerators
         kwargs["foreach"] = False
     kwargs = mover.move(kwargs)
     if variant == "built_before_move":
