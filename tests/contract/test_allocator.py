@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import gc
+import random
 import resource
 
 import pytest
 import torch
+
+from trnsim import _C
 
 MIB = 1 << 20
 
@@ -197,3 +200,46 @@ def test_pluggable_op_outputs_are_device_memory():
     assert allocated() - before == 4096 + 8192
     del values, indices
     assert allocated() == before
+
+
+def check_books(device: int) -> None:
+    """Segments, blocks and statistics agree."""
+    segments, stats = _C.memory_segments(device), torch.neuron.memory_stats(device)
+    for total, key in (
+        (sum(segment["total_size"] for segment in segments), "reserved_bytes"),
+        (sum(segment["allocated_size"] for segment in segments), "allocated_bytes"),
+        (sum(segment["active_size"] for segment in segments), "active_bytes"),
+        (len(segments), "segment"),
+    ):
+        assert total == stats[f"{key}.all.current"], key
+    for segment in segments:
+        assert sum(block["size"] for block in segment["blocks"]) == segment["total_size"]
+
+
+def test_random_use_keeps_contents_and_books():
+    """Allocations, frees, resizes, record_stream and empty_cache in random order; no block is handed out twice."""
+    choose = random.Random(0)
+    live: list[tuple[torch.Tensor, int]] = []
+    streams = [torch.neuron.Stream() for _ in range(3)]
+
+    def intact(x: torch.Tensor, value: int) -> bool:
+        return bool((x[:64] == value).all()) and bool((x[-64:] == value).all())
+
+    for step in range(2000):
+        if choose.random() < 0.55 or not live:
+            x = torch.empty(int(2 ** choose.uniform(0, 24)), dtype=torch.uint8, device=f"neuron:{step % 2}")
+            x[:64] = x[-64:] = step % 256
+            live.append((x, step % 256))
+        else:
+            x, value = live.pop(choose.randrange(len(live)))
+            assert intact(x, value)
+            if step % 5 == 0 and x.device.index == 0:
+                x.record_stream(choose.choice(streams))
+            if step % 7 == 0:
+                x.untyped_storage().resize_(choose.randrange(1000))
+        if step % 100 == 0:
+            torch.neuron.empty_cache()
+        if step % 250 == 0:
+            check_books(0)
+            check_books(1)
+    assert all(intact(x, value) for x, value in live)

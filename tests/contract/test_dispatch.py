@@ -155,6 +155,10 @@ def test_cpu_scalars_mix():
         lambda x, y: torch.take(x, torch.tensor([0])),
         lambda x, y: torch.searchsorted(x[0], y[0]),
         lambda x, y: torch.linalg.solve(x, y),
+        lambda x, y: x.index_put_((torch.tensor([0], device=DEV),), y[:1]),
+        lambda x, y: x.__setitem__(torch.tensor([0, 1], device=DEV), y),
+        lambda x, y: y[torch.tensor([0], device=DEV)],
+        lambda x, y: y.index_put_((torch.tensor([0], device=DEV),), y[:1]),
     ],
 )
 def test_mixed_devices_raise_as_on_cuda(op):
@@ -170,6 +174,13 @@ def test_mixed_device_message_names_both_devices_and_the_fix():
     text = str(info.value)
     assert "Expected all tensors to be on the same device" in text and "neuron:0" in text and "cpu" in text
     assert '.to("neuron")' in text and "aten::add" in text
+
+
+def test_slices_take_cpu_values_as_on_cuda():
+    x = torch.zeros(3, device=DEV)
+    x[:2] = torch.ones(2)  # a copy, not an op on two devices
+    x[torch.tensor([2], device=DEV)] = torch.tensor(5.0)
+    assert x.tolist() == [1, 1, 5]
 
 
 def test_two_neuron_devices_raise():

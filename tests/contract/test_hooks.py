@@ -109,3 +109,27 @@ def test_torch_neuronx_first(run_python):
 def test_get_device_from_pointer_and_foreign_pointers():
     x = torch.ones(10, device="neuron:1")
     assert x.data_ptr() != 0 and x.untyped_storage().device == torch.device("neuron:1")
+
+
+def test_deterministic_mode_fills_fresh_memory_as_elsewhere():
+    """torch.utils.deterministic.fill_uninitialized_memory: NaN for floats, the largest value for integers."""
+    torch.use_deterministic_algorithms(True)
+    try:
+        assert torch.empty(3, device="neuron").isnan().all().item()
+        assert torch.empty(3, dtype=torch.int32, device="neuron").tolist() == [2**31 - 1] * 3
+        assert torch.empty_like(torch.ones(3, device="neuron")).isnan().all().item()
+        x = torch.ones(2, device="neuron")
+        assert x.resize_(4)[2:].isnan().all().item()
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+def test_messages_point_at_pages_that_exist():
+    from pathlib import Path
+
+    root = Path(__file__).resolve().parents[2]
+    with pytest.raises(AttributeError) as info:
+        _ = torch.neuron.nonsense
+    for word in str(info.value).replace(",", " ").split():
+        if word.startswith("docs/"):
+            assert (root / word).is_file(), word

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -261,3 +262,19 @@ def test_recording_by_environment(run_python):
         TRNSIM_LEDGER="1",
     )
     assert done.stdout.split() == ["True", "True"]
+
+
+def test_sessions_of_several_threads_end_the_recording():
+    assert not _C.recording()
+
+    def work(_: int) -> bool:
+        for _ in range(20):
+            with ledger.record() as session:
+                torch.ones(3, device="neuron").sum().item()
+            if not session.syncs():
+                return False
+        return True
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(work, range(4)))
+    assert not _C.recording() and _C.event_count() == 0
