@@ -4,10 +4,10 @@
 #include "Allocator.h"
 #include "Device.h"
 #include "Generator.h"
-#include "HalfPrecision.h"
 #include "OpKey.h"
 #include "Pool.h"
 #include "Timeline.h"
+#include "Widening.h"
 
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/util/SmallVector.h>
@@ -245,8 +245,7 @@ class Call {
   }
 
   void check_cpu(const ArgInfo& arg, const at::Tensor& tensor) const {
-    if (!tensor.defined() || is_stand(tensor) || (tensor.dim() == 0 && !arg.written) ||
-        (info_.cpu_tensors_allowed && !arg.written)) {
+    if (!tensor.defined() || is_stand(tensor) || (tensor.dim() == 0 && !arg.written) || arg.may_be_cpu) {
       return;
     }
     TORCH_CHECK(

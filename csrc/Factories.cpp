@@ -4,8 +4,10 @@
 #include "Device.h"
 #include "OpKey.h"
 
+#include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/Functions.h>
+#include <ATen/native/TensorFactories.h>
 #include <c10/core/DeviceGuard.h>
 #include <torch/library.h>
 
@@ -25,6 +27,18 @@ c10::Device checked_device(std::optional<c10::Device> device, std::optional<c10:
   return {kNeuron, resolve_device(device.has_value() ? device->index() : c10::DeviceIndex{-1})};
 }
 
+/// torch.use_deterministic_algorithms fills fresh memory with NaN or the largest integer, on every device.
+at::Tensor filled_if_deterministic(at::TensorBase&& fresh) {
+  at::Tensor tensor(std::move(fresh));
+  if (C10_UNLIKELY(
+          at::globalContext().deterministicAlgorithms() &&
+          at::globalContext().deterministicFillUninitializedMemory())) {
+    const Untracked quiet;
+    at::native::fill_empty_deterministic_(tensor);
+  }
+  return tensor;
+}
+
 at::Tensor empty(
     c10::SymIntArrayRef size,
     std::optional<c10::ScalarType> dtype,
@@ -34,8 +48,8 @@ at::Tensor empty(
     std::optional<c10::MemoryFormat> memory_format) {
   const c10::DeviceGuard guard(checked_device(device, layout, pin_memory));
   check_memory_format(memory_format.value_or(c10::MemoryFormat::Contiguous), current_device());
-  return at::detail::empty_generic(
-      C10_AS_INTARRAYREF_SLOW(size), c10::GetAllocator(kNeuron), kKeys, c10::dtype_or_default(dtype), memory_format);
+  return filled_if_deterministic(at::detail::empty_generic(
+      C10_AS_INTARRAYREF_SLOW(size), c10::GetAllocator(kNeuron), kKeys, c10::dtype_or_default(dtype), memory_format));
 }
 
 at::Tensor empty_strided(
@@ -46,12 +60,12 @@ at::Tensor empty_strided(
     std::optional<c10::Device> device,
     std::optional<bool> pin_memory) {
   const c10::DeviceGuard guard(checked_device(device, layout, pin_memory));
-  return at::detail::empty_strided_generic(
+  return filled_if_deterministic(at::detail::empty_strided_generic(
       C10_AS_INTARRAYREF_SLOW(size),
       C10_AS_INTARRAYREF_SLOW(stride),
       c10::GetAllocator(kNeuron),
       kKeys,
-      c10::dtype_or_default(dtype));
+      c10::dtype_or_default(dtype)));
 }
 
 /// A tensor of zeros without memory; autograd makes them for undefined tangents.

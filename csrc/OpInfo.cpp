@@ -8,37 +8,68 @@
 namespace trnsim {
 namespace {
 
-// Operators whose CUDA kernels accept CPU tensors beside device tensors (indices, lengths).
-constexpr std::array<std::string_view, 11> kTakesCpuTensors = {
-    "aten::index",
-    "aten::index_put",
-    "aten::index_put_",
-    "aten::_index_put_impl_",
-    "aten::_unsafe_index",
-    "aten::_unsafe_index_put",
-    "aten::_pack_padded_sequence",
-    "aten::_ctc_loss",
-    "aten::_ctc_loss_backward",
-    "aten::_pad_packed_sequence",
-    "aten::_cudnn_ctc_loss",
+// Arguments that CUDA kernels take on the CPU: index lists, lengths of sequences.
+struct CpuArgument {
+  std::string_view op;
+  std::string_view argument;
 };
 
-constexpr std::array<std::string_view, 14> kMatrixProducts = {
-    "aten::mm",
-    "aten::bmm",
-    "aten::addmm",
-    "aten::addmm_",
-    "aten::_addmm_activation",
-    "aten::baddbmm",
-    "aten::baddbmm_",
-    "aten::addmv",
-    "aten::addmv_",
-    "aten::mv",
-    "aten::linear",
-    "aten::convolution_overrideable",
-    "aten::convolution_backward_overrideable",
-    "aten::_scaled_dot_product_fused_attention_overrideable_backward",
+constexpr std::array<CpuArgument, 12> kCpuArguments = {{
+    {"aten::index", "indices"},
+    {"aten::index_put", "indices"},
+    {"aten::index_put_", "indices"},
+    {"aten::_index_put_impl_", "indices"},
+    {"aten::_unsafe_index", "indices"},
+    {"aten::_unsafe_index_put", "indices"},
+    {"aten::_pack_padded_sequence", "lengths"},
+    {"aten::_pad_packed_sequence", "batch_sizes"},
+    {"aten::_ctc_loss", "input_lengths"},
+    {"aten::_ctc_loss", "target_lengths"},
+    {"aten::_ctc_loss_backward", "input_lengths"},
+    {"aten::_ctc_loss_backward", "target_lengths"},
+}};
+
+bool may_be_cpu(const std::string& op, const std::string& argument) {
+  for (const auto& rule : kCpuArguments) {
+    if (op == rule.op && argument == rule.argument) {
+      return true;
+    }
+  }
+  return false;
+}
+
+struct WideningRule {
+  std::string_view op;
+  Widening widening;
 };
+
+constexpr std::array<WideningRule, 25> kWideningRules = {{
+    {"aten::mm", Widening::if_slow},
+    {"aten::bmm", Widening::if_slow},
+    {"aten::addmm", Widening::if_slow},
+    {"aten::addmm_", Widening::if_slow},
+    {"aten::_addmm_activation", Widening::if_slow},
+    {"aten::baddbmm", Widening::if_slow},
+    {"aten::baddbmm_", Widening::if_slow},
+    {"aten::addmv", Widening::if_slow},
+    {"aten::addmv_", Widening::if_slow},
+    {"aten::mv", Widening::if_slow},
+    {"aten::linear", Widening::if_slow},
+    {"aten::convolution_overrideable", Widening::if_slow},
+    {"aten::convolution_backward_overrideable", Widening::if_slow},
+    {"aten::_scaled_dot_product_fused_attention_overrideable", Widening::if_slow},
+    {"aten::_scaled_dot_product_fused_attention_overrideable_backward", Widening::if_slow},
+    {"aten::avg_pool3d", Widening::half},
+    {"aten::avg_pool3d_backward", Widening::half},
+    {"aten::_upsample_bilinear2d_aa", Widening::half},
+    {"aten::_upsample_bilinear2d_aa_backward", Widening::half},
+    {"aten::multi_margin_loss", Widening::half},
+    {"aten::multi_margin_loss_backward", Widening::half},
+    {"aten::multilabel_margin_loss_forward", Widening::half},
+    {"aten::multilabel_margin_loss_backward", Widening::half},
+    {"aten::polygamma", Widening::half},
+    {"aten::histc", Widening::integers},
+}};
 constexpr std::string_view kAttention = "aten::_scaled_dot_product_fused_attention_overrideable";
 
 bool holds_tensors(const c10::Type& type) {
@@ -77,10 +108,11 @@ OpInfo::OpInfo(const c10::FunctionSchema& schema)
   seed = std::hash<std::string>()(name);
   for (const auto& argument : schema.arguments()) {
     const auto* alias = argument.alias_info();
-    args.push_back({kind_of(*argument.real_type()), alias != nullptr && alias->isWrite(), argument.name()});
-  }
-  for (const auto op : kTakesCpuTensors) {
-    cpu_tensors_allowed |= schema.name() == op;
+    args.push_back(
+        {kind_of(*argument.real_type()),
+         alias != nullptr && alias->isWrite(),
+         may_be_cpu(schema.name(), argument.name()),
+         argument.name()});
   }
   for (const auto& result : schema.returns()) {
     const auto kind = result.real_type()->kind();
@@ -88,11 +120,12 @@ OpInfo::OpInfo(const c10::FunctionSchema& schema)
         kind == c10::TypeKind::FloatType || kind == c10::TypeKind::NumberType;
   }
   const bool with_dtype = schema.overload_name().find("dtype") != std::string::npos; // names its result's dtype
-  for (const auto op : kMatrixProducts) {
-    matrix_product |= schema.name() == op && !with_dtype;
+  for (const auto& rule : kWideningRules) {
+    if (schema.name() == rule.op && !with_dtype) {
+      widening = rule.widening;
+    }
   }
   first_result_only = schema.name() == kAttention;
-  matrix_product |= first_result_only;
   custom = !schema.name().starts_with("aten::");
 }
 

@@ -17,9 +17,18 @@ enum class ArgKind : uint8_t {
   fixed, // enters the op key
 };
 
+/// Which inputs compute in float32 and are rounded back, see Widening.h.
+enum class Widening : uint8_t {
+  never,
+  if_slow, // bf16 and fp16, where the CPU has no instructions for them
+  half, // bf16 and fp16: the CPU kernel lacks them, a device has them
+  integers, // likewise
+};
+
 struct ArgInfo {
   ArgKind kind = ArgKind::fixed;
   bool written = false;
+  bool may_be_cpu = false; // a CPU tensor beside neuron ones, as on CUDA: indices, lengths
   std::string name;
 };
 
@@ -31,10 +40,9 @@ struct OpInfo {
   uint64_t seed = 0; // of the key's hash
   std::vector<ArgInfo> args;
   size_t return_count = 0;
-  bool cpu_tensors_allowed = false; // takes CPU tensors beside neuron ones, as on CUDA (index tensors, lengths)
   bool returns_value = false; // a bool or number that the host waits for
-  bool matrix_product = false; // may compute bf16 and fp16 in float32, see HalfPrecision.h
-  bool first_result_only = false; // of those: only the first result has the inputs' dtype
+  Widening widening = Widening::never;
+  bool first_result_only = false; // only the first result has the inputs' dtype
   bool custom = false; // not aten: a user's or a library's operator
 };
 

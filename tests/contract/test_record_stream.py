@@ -59,3 +59,22 @@ def test_record_stream_of_the_current_stream_is_harmless():
     torch.neuron.synchronize()
     before = torch.neuron.memory_allocated()
     assert torch.neuron.memory_stats()["active_bytes.all.current"] >= before
+
+
+def test_stream_of_another_device_is_waited_for_too():
+    """A copy to a peer runs on the peer's stream: the source must stay until it has passed."""
+    torch.neuron.synchronize(0)
+    torch.neuron.synchronize(1)
+    peer = torch.neuron.Stream(device=1)
+    x = make()
+    address = x.data_ptr()
+    with torch.neuron.stream(peer):
+        index = torch.zeros(1 << 20, dtype=torch.int64, device="neuron:1")
+        torch.ones(1 << 20, device="neuron:1").gather(0, index)
+    assert not peer.query()
+    x.record_stream(peer)
+    del x
+    y = make()
+    assert y.data_ptr() != address
+    peer.synchronize()
+    assert make().data_ptr() == address

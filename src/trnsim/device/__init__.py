@@ -37,7 +37,7 @@ from trnsim.device.random import (
     set_rng_state,
     set_rng_state_all,
 )
-from trnsim.device.storages import *  # noqa: F403  legacy types: torch.neuron.FloatTensor, FloatStorage, ...
+from trnsim.device.storages import *  # noqa: F403  legacy types: torch.neuron.FloatStorage, ...
 from trnsim.device.streams import (
     Event,
     Stream,

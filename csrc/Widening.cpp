@@ -1,4 +1,4 @@
-#include "HalfPrecision.h"
+#include "Widening.h"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty_like.h>
@@ -17,6 +17,20 @@ bool is_slow(c10::ScalarType type) {
   return (type == at::kBFloat16 && slow_bf16) || (type == at::kHalf && slow_half);
 }
 
+bool is_narrow(Widening rule, c10::ScalarType type) {
+  switch (rule) {
+    case Widening::never:
+      return false;
+    case Widening::if_slow:
+      return is_slow(type);
+    case Widening::half:
+      return type == at::kBFloat16 || type == at::kHalf;
+    case Widening::integers:
+      return c10::isIntegralType(type, /*includeBool=*/false);
+  }
+  return false;
+}
+
 /// A written argument and the float32 tensor that stood in for it.
 struct Widened {
   at::Tensor narrow;
@@ -26,14 +40,14 @@ struct Widened {
 } // namespace
 
 bool widens(const OpInfo& info, const torch::jit::Stack& stack) {
-  if (C10_LIKELY(!info.matrix_product)) {
+  if (C10_LIKELY(info.widening == Widening::never)) {
     return false;
   }
   const size_t base = stack.size() - info.args.size();
   for (size_t position = 0; position < info.args.size(); ++position) {
     const auto& value = stack[base + position];
     if (info.args[position].kind == ArgKind::tensor && value.isTensor() && value.toTensor().defined()) {
-      return is_slow(value.toTensor().scalar_type());
+      return is_narrow(info.widening, value.toTensor().scalar_type());
     }
   }
   return false;
@@ -46,7 +60,7 @@ void run_widened(const OpInfo& info, const c10::OperatorHandle& op, torch::jit::
   for (size_t position = 0; position < info.args.size(); ++position) {
     auto& value = (*stack)[base + position];
     if (info.args[position].kind != ArgKind::tensor || !value.isTensor() || !value.toTensor().defined() ||
-        !is_slow(value.toTensor().scalar_type())) {
+        !is_narrow(info.widening, value.toTensor().scalar_type())) {
       continue;
     }
     const at::Tensor narrow = value.toTensor();
