@@ -44,9 +44,14 @@ def test_pt_166395_every_statistic_that_frameworks_read_is_there():
 
 
 def test_pt_186260_host_memory_statistics():
-    host = torch._C._accelerator_getHostMemoryStats() if hasattr(torch._C, "_accelerator_getHostMemoryStats") else None
-    pinned = torch.empty(1 << 20, pin_memory=True)
-    assert pinned.is_pinned() and (host is None or isinstance(host, dict))
+    """Pinned bytes, with torch.cuda.host_memory_stats' names."""
+    before = torch.neuron.host_memory_stats()
+    pinned = torch.empty(1 << 20, dtype=torch.uint8, pin_memory=True)
+    held = torch.neuron.host_memory_stats()
+    assert held["allocated_bytes.current"] - before["allocated_bytes.current"] == 1 << 20
+    assert held["allocated_bytes.peak"] >= held["allocated_bytes.current"]
+    del pinned
+    assert torch.neuron.host_memory_stats()["allocated_bytes.current"] == before["allocated_bytes.current"]
 
 
 def test_pt_125016_82583_196801_pin_memory_takes_the_accelerator_by_itself():
