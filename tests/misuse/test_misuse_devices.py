@@ -18,7 +18,7 @@ WRONG_INDEX: list[Mistake] = [
         error=RuntimeError,
         as_cpu=False,
         says=(f"neuron:{shown}", "does not exist", f"{COUNT} neuron device", "TRNSIM_INSTANCE"),
-    )  # fmt: skip
+    )
     for name, shown, run in [
         ("create", 99, lambda: torch.ones(2, device="neuron:99")),
         ("to", 99, lambda: torch.ones(2).to("neuron:99")),

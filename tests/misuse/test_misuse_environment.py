@@ -7,6 +7,7 @@ from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
+
 from trnsim import config
 from trnsim.errors import ConfigError
 

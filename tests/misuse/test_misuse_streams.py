@@ -35,8 +35,8 @@ STREAMS = [
         says=("enable_timing=True",), as_cpu=False,
     ),
     Mistake(
-        name="elapsed time, one without timing", run=lambda d: _elapsed(True, False, (True, True)), error=(RuntimeError, ValueError),
-        says=("enable_timing=True",), as_cpu=False,
+        name="elapsed time, one without timing", run=lambda d: _elapsed(True, False, (True, True)),
+        error=(RuntimeError, ValueError), says=("enable_timing=True",), as_cpu=False,
     ),
     Mistake(
         name="elapsed time to no event", run=lambda d: torch.neuron.Event(enable_timing=True).elapsed_time(3),
@@ -138,7 +138,8 @@ GENERATORS = [
         says=("ByteTensor",),
     ),
     Mistake(
-        name="state on the device", run=lambda d: torch.Generator(device=d).set_state(torch.zeros(16, dtype=torch.uint8, device="neuron")),
+        name="state on the device",
+        run=lambda d: torch.Generator(device=d).set_state(torch.zeros(16, dtype=torch.uint8, device="neuron")),
         error=TypeError, says=("ByteTensor",),
     ),
     Mistake(
