@@ -109,6 +109,7 @@ def test_everything_that_reads_legally_is_let_in(run_python):
         x.to("neuron:1"), x.expand(4, 2, 3).cpu()
         x.untyped_storage().resize_(100)
         x.resize_(5, 5)
+        torch.arange(4.0, device="neuron").resize_(2, 30)   # grows: the old bytes are copied
         y = torch.ones(2, device="neuron", requires_grad=True)
         (y * 2).sum().backward()
         assert y.grad.tolist() == [2, 2]
