@@ -94,6 +94,10 @@ void release_pages(char* base, size_t bytes) noexcept {
   munmap(base, align_up(bytes));
 }
 
+void decommit_pages(char* base, size_t bytes) noexcept {
+  madvise(base, bytes, MADV_DONTNEED);
+}
+
 void set_owner(char* base, size_t bytes, void* owner) {
   for (char* chunk = base; chunk < base + bytes; chunk += kSegmentAlignment) {
     owner_slot(chunk, /*create=*/true)->store(owner, std::memory_order_release);

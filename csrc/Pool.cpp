@@ -17,7 +17,6 @@ namespace {
 constexpr size_t kMinBlock = 256;
 constexpr size_t kSmallLimit = size_t{1} << 20; // the documented border between the pools
 constexpr size_t kSmallSegment = size_t{2} << 20;
-constexpr size_t kLargeSegment = size_t{20} << 20;
 constexpr size_t kClassLimit = size_t{16} << 20;
 constexpr size_t kLargeRound = size_t{2} << 20;
 constexpr size_t kQuickDepth = 64; // blocks kept unmerged per small class
@@ -143,9 +142,7 @@ void Pool::split(Block* block, size_t size) {
   rest->device = device_;
   rest->previous = block;
   rest->next = block->next;
-  if (rest->next != nullptr) {
-    rest->next->previous = rest;
-  }
+  (rest->next != nullptr ? rest->next->previous : rest->segment->last) = rest;
   block->next = rest;
   block->size = size;
   rest->segment->start_at(rest->ptr) = rest;
@@ -155,41 +152,106 @@ void Pool::split(Block* block, size_t size) {
 }
 
 Block* Pool::grow(size_t size, bool small) {
-  size_t bytes = small ? kSmallSegment : size < kLargeSegment / 2 ? kLargeSegment : (size + kLargeRound - 1) / kLargeRound * kLargeRound;
-  const auto reserved = static_cast<size_t>(stats_.reserved_bytes[kAggregate].current);
-  const auto capacity = static_cast<size_t>(device_capacity());
-  if (reserved + bytes > capacity) {
-    bytes = size; // the last segment may be smaller than usual
-    if (size > capacity || reserved > capacity - size) {
-      return nullptr;
-    }
+  return small ? grow_small(size) : grow_large(size);
+}
+
+void Pool::count_reserved(size_t bytes, bool small, bool taken) {
+  for (const int kind : {kAggregate, pool_stat(small)}) {
+    auto& stat = stats_.reserved_bytes[kind];
+    taken ? stat.increase(bytes) : stat.decrease(bytes);
   }
+}
+
+Block* Pool::grow_small(size_t size) {
+  const auto room = static_cast<size_t>(device_capacity() - stats_.reserved_bytes[kAggregate].current);
+  if (size > room) {
+    return nullptr;
+  }
+  const size_t bytes = std::min(kSmallSegment, room / kMinBlock * kMinBlock);
   char* base = reserve_pages(bytes);
-  TORCH_CHECK_WITH(
-      OutOfMemoryError,
-      base != nullptr,
-      "The host has no address space left for a neuron segment of ",
-      bytes,
-      " bytes (the simulated device still has room). Check `ulimit -v` and vm.overcommit_memory.");
+  if (base == nullptr) {
+    return nullptr;
+  }
   auto segment = std::make_unique<Segment>();
   segment->base = base;
   segment->size = bytes;
-  segment->small = small;
+  segment->small = true;
+  segment->starts.resize(kSmallSegment / kMinBlock);
   auto* block = new Block;
   block->ptr = base;
   block->size = bytes;
   block->segment = segment.get();
   block->device = device_;
   segment->first = block;
-  segment->starts.resize((bytes >> (small ? 8 : 16)) + 1);
   segment->start_at(base) = block;
   set_owner(base, bytes, segment.get());
   segments_.emplace(base, std::move(segment));
   stats_.num_device_alloc += 1;
-  for (const int kind : {kAggregate, pool_stat(small)}) {
-    stats_.segment[kind].increase(1);
-    stats_.reserved_bytes[kind].increase(bytes);
+  stats_.segment[kAggregate].increase(1);
+  stats_.segment[pool_stat(true)].increase(1);
+  count_reserved(bytes, true, true);
+  split(block, size);
+  return block;
+}
+
+Segment* Pool::large_segment() {
+  if (large_) {
+    return large_.get();
   }
+  // Address space for the whole device; half as much at a time where `ulimit -v` forbids that.
+  size_t bytes = static_cast<size_t>(device_capacity()) / kLargeRound * kLargeRound;
+  char* base = nullptr;
+  while (bytes >= kLargeRound && (base = reserve_pages(bytes)) == nullptr) {
+    bytes = bytes / 2 / kLargeRound * kLargeRound;
+  }
+  if (base == nullptr) {
+    return nullptr;
+  }
+  large_ = std::make_unique<Segment>();
+  large_->base = base;
+  large_->starts.resize((bytes >> 16) + 1);
+  large_limit_ = bytes;
+  set_owner(base, bytes, large_.get());
+  stats_.segment[kAggregate].increase(1);
+  stats_.segment[pool_stat(false)].increase(1);
+  return large_.get();
+}
+
+/// Extends the large segment by what its free last block lacks.
+Block* Pool::grow_large(size_t size) {
+  Segment* segment = large_segment();
+  if (segment == nullptr) {
+    return nullptr;
+  }
+  Block* block = segment->last;
+  const bool extend = block != nullptr && !block->allocated && block->ready_at == 0;
+  const size_t lacking = size - (extend ? block->size : 0);
+  const auto room = std::min(
+      static_cast<size_t>(device_capacity() - stats_.reserved_bytes[kAggregate].current), large_limit_ - segment->size);
+  if (lacking > room) {
+    return nullptr;
+  }
+  const size_t bytes = std::min((lacking + kLargeRound - 1) / kLargeRound * kLargeRound, room >> 16 << 16);
+  if (extend) {
+    free_[false].erase(block);
+    if (block->previous != nullptr) {
+      stats_.inactive_split[kAggregate].decrease(1);
+      stats_.inactive_split_bytes[kAggregate].decrease(block->size);
+    }
+  } else {
+    block = new Block;
+    block->ptr = segment->base + segment->size;
+    block->segment = segment;
+    block->device = device_;
+    block->previous = segment->last;
+    (block->previous != nullptr ? block->previous->next : segment->first) = block;
+    segment->last = block;
+    segment->start_at(block->ptr) = block;
+  }
+  block->size += bytes;
+  segment->size += bytes;
+  stats_.num_device_alloc += 1;
+  count_reserved(bytes, false, true);
   split(block, size);
   return block;
 }
@@ -287,9 +349,7 @@ void Pool::merge_into_free_set(Block* block) {
     forget(before);
     before->size += block->size;
     before->next = block->next;
-    if (before->next != nullptr) {
-      before->next->previous = before;
-    }
+    (before->next != nullptr ? before->next->previous : before->segment->last) = before;
     block->segment->start_at(block->ptr) = nullptr;
     delete block;
     block = before;
@@ -298,9 +358,7 @@ void Pool::merge_into_free_set(Block* block) {
     forget(after);
     block->size += after->size;
     block->next = after->next;
-    if (block->next != nullptr) {
-      block->next->previous = block;
-    }
+    (block->next != nullptr ? block->next->previous : block->segment->last) = block;
     after->segment->start_at(after->ptr) = nullptr;
     delete after;
   }
@@ -322,6 +380,7 @@ void Pool::flush_quick() {
 }
 
 void Pool::release_segments() {
+  shrink_large();
   for (auto it = segments_.begin(); it != segments_.end();) {
     Segment& segment = *it->second;
     Block* block = segment.first;
@@ -330,17 +389,42 @@ void Pool::release_segments() {
       ++it;
       continue;
     }
-    free_[segment.small].erase(block);
+    free_[true].erase(block);
     stats_.num_device_free += 1;
-    for (const int kind : {kAggregate, pool_stat(segment.small)}) {
-      stats_.segment[kind].decrease(1);
-      stats_.reserved_bytes[kind].decrease(segment.size);
-    }
+    stats_.segment[kAggregate].decrease(1);
+    stats_.segment[pool_stat(true)].decrease(1);
+    count_reserved(segment.size, true, false);
     set_owner(segment.base, segment.size, nullptr);
     release_pages(segment.base, segment.size);
     delete block;
     it = segments_.erase(it);
   }
+}
+
+/// Gives back the free end of the large segment, and the host's pages behind its other free blocks.
+void Pool::shrink_large() {
+  if (!large_) {
+    return;
+  }
+  for (const Block* block : free_[false]) {
+    decommit_pages(block->ptr, block->size);
+  }
+  Block* last = large_->last;
+  if (last == nullptr || last->allocated || last->ready_at != 0) {
+    return;
+  }
+  free_[false].erase(last);
+  if (last->previous != nullptr) {
+    stats_.inactive_split[kAggregate].decrease(1);
+    stats_.inactive_split_bytes[kAggregate].decrease(last->size);
+  }
+  stats_.num_device_free += 1;
+  count_reserved(last->size, false, false);
+  large_->size -= last->size;
+  large_->start_at(last->ptr) = nullptr;
+  large_->last = last->previous;
+  (last->previous != nullptr ? last->previous->next : large_->first) = nullptr;
+  delete last;
 }
 
 void Pool::empty_cache() {

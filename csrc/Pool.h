@@ -1,13 +1,15 @@
 #pragma once
-// The memory of one logical NeuronCore: segments reserved from the host's address space, cut into blocks.
-// Small requests (< 1 MiB) and large ones live in separate segments. Requests below 16 MiB are rounded to a size class
-// (256 B at least, 16 classes per power of two), larger ones to 2 MiB.
+// The memory of one logical NeuronCore: segments in the host's address space, cut into blocks.
+// Small requests (< 1 MiB) live in segments of 2 MiB, large ones in one segment that grows at its end, so that free
+// neighbours always merge. Requests below 16 MiB are rounded to a size class (256 B at least, 16 classes per power of
+// two), larger ones to 2 MiB.
 
 #include "CallSite.h"
 
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/Stream.h>
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -38,6 +40,7 @@ struct Segment {
   size_t size = 0;
   bool small = false;
   Block* first = nullptr;
+  Block* last = nullptr; // kept for the growing segment only
   std::vector<Block*> starts; // block that begins at each unit (256 B in small segments, 64 KiB in large ones)
 
   Block*& start_at(const void* pointer) {
@@ -86,6 +89,11 @@ class Pool {
   Block* take(size_t size, bool small);
   Block* take_quick(size_t size);
   Block* grow(size_t size, bool small);
+  Block* grow_small(size_t size);
+  Block* grow_large(size_t size);
+  Segment* large_segment(); // reserved at first use; nullptr when the host refuses
+  void count_reserved(size_t bytes, bool small, bool taken);
+  void shrink_large();
   void split(Block* block, size_t size);
   void release(Block* block); // to a quick list or the free set
   void merge_into_free_set(Block* block);
@@ -93,6 +101,7 @@ class Pool {
   void release_segments();
   void complete_pending(bool all);
   void count_allocated(Block* block, bool taken);
+  void each_segment(const std::function<void(const Segment&)>& visit) const;
   [[noreturn]] void out_of_memory(size_t requested, std::unique_lock<std::mutex>& lock);
 
   std::mutex mutex_;
@@ -101,7 +110,9 @@ class Pool {
   std::set<Block*, BySize> free_[2]; // [small]
   std::vector<std::vector<Block*>> quick_;
   std::vector<Block*> pending_;
-  std::map<char*, std::unique_ptr<Segment>> segments_;
+  std::map<char*, std::unique_ptr<Segment>> segments_; // small
+  std::unique_ptr<Segment> large_;
+  size_t large_limit_ = 0; // address space behind large_
 };
 
 Pool& pool_of(c10::DeviceIndex device);

@@ -64,16 +64,25 @@ std::pair<size_t, size_t> Pool::memory_info() {
   return {total - static_cast<size_t>(stats_.reserved_bytes[0].current), total};
 }
 
+void Pool::each_segment(const std::function<void(const Segment&)>& visit) const {
+  for (const auto& [base, segment] : segments_) {
+    visit(*segment);
+  }
+  if (large_ && large_->size > 0) {
+    visit(*large_);
+  }
+}
+
 std::vector<SegmentView> Pool::snapshot() {
   std::lock_guard<std::mutex> lock(mutex_);
   std::vector<SegmentView> result;
-  for (const auto& [base, segment] : segments_) {
+  each_segment([&](const Segment& segment) {
     auto& [info, sites] = result.emplace_back();
     info.device = device_;
-    info.address = reinterpret_cast<size_t>(base);
-    info.total_size = segment->size;
-    info.is_large = !segment->small;
-    for (const Block* block = segment->first; block != nullptr; block = block->next) {
+    info.address = reinterpret_cast<size_t>(segment.base);
+    info.total_size = segment.size;
+    info.is_large = !segment.small;
+    for (const Block* block = segment.first; block != nullptr; block = block->next) {
       sites.push_back(block->allocated ? block->site : kNoSite);
       auto& entry = info.blocks.emplace_back();
       entry.size = block->size;
@@ -84,7 +93,7 @@ std::vector<SegmentView> Pool::snapshot() {
       info.active_size += entry.active ? entry.size : 0;
       info.requested_size += entry.allocated ? entry.requested_size : 0;
     }
-  }
+  });
   return result;
 }
 
@@ -92,14 +101,14 @@ std::vector<std::tuple<SiteId, size_t, size_t>> Pool::holders(size_t at_most) {
   std::unordered_map<SiteId, std::pair<size_t, size_t>> by_site;
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    for (const auto& [base, segment] : segments_) {
-      for (const Block* block = segment->first; block != nullptr; block = block->next) {
+    each_segment([&](const Segment& segment) {
+      for (const Block* block = segment.first; block != nullptr; block = block->next) {
         if (block->allocated && block->site != kNoSite) {
           by_site[block->site].first += block->size;
           by_site[block->site].second += 1;
         }
       }
-    }
+    });
   }
   std::vector<std::tuple<SiteId, size_t, size_t>> result;
   for (const auto& [site, sum] : by_site) {
