@@ -99,3 +99,10 @@ def test_negative_and_absurd_sizes_are_errors_of_their_own():
         torch.empty(-1, device="neuron")
     with pytest.raises(RuntimeError):
         torch.empty(1 << 62, 1 << 10, device="neuron")
+
+
+def test_failed_resize_leaves_the_tensor_as_it_was():
+    x = torch.arange(2.0, device="neuron")
+    with pytest.raises(torch.OutOfMemoryError):
+        x.resize_(10 * GIB)
+    assert x.shape == (2,) and x.untyped_storage().nbytes() == 8 and x.tolist() == [0, 1]
