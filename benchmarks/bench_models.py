@@ -39,7 +39,9 @@ def resnet50(device: str) -> Callable[[], object]:
     return run
 
 
-def gpt2(device: str, *, dtype: str = "float32", small: bool = False, foreach: bool | None = None) -> Callable[[], object]:
+def gpt2(
+    device: str, *, dtype: str = "float32", small: bool = False, foreach: bool | None = None
+) -> Callable[[], object]:
     """One step of AdamW. `small`: 2 layers, 4,096 words, 64 tokens, for a CPU that takes minutes otherwise."""
     import torch
     from transformers import GPT2Config, GPT2LMHeadModel
