@@ -12,6 +12,7 @@
 #include "Pool.h"
 #include "Timeline.h"
 
+#include <ATen/core/CachingHostAllocator.h>
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/csrc/utils/pybind.h>
@@ -120,8 +121,20 @@ py::dict segment_dict(const SegmentView& view) {
   return entry;
 }
 
+/// Pinned host memory, with the flat names of torch.cuda.host_memory_stats.
+py::dict host_memory_stats() {
+  const auto stats = at::getHostAllocator(at::kPrivateUse1)->get_stats();
+  py::dict entry;
+  entry["allocated_bytes.current"] = stats.allocated_bytes.current;
+  entry["allocated_bytes.peak"] = stats.allocated_bytes.peak;
+  entry["allocated_bytes.allocated"] = stats.allocated_bytes.allocated;
+  entry["allocated_bytes.freed"] = stats.allocated_bytes.freed;
+  return entry;
+}
+
 void bind_memory(py::module_& m) {
   m.def("memory_debug", &memory_debug);
+  m.def("host_memory_stats", &host_memory_stats);
   m.def("set_memory_debug", &set_memory_debug);
   m.def("memory_segments", [](int64_t device) {
     py::list segments;

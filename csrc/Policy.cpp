@@ -163,11 +163,16 @@ void account_entry(OpEntry& entry, const KeyParts& parts, const std::vector<at::
   if (g_callbacks == nullptr || Py_IsInitialized() == 0) {
     return;
   }
+  static std::mutex first; // two threads may meet a new key at once: one of them accounts for it
   with_python([&] {
     py::tuple answer;
     {
       const Untracked quiet;
       answer = g_callbacks->account(key_of(parts, outputs), entry.status == Status::fallback);
+    }
+    const std::lock_guard<std::mutex> lock(first);
+    if (entry.accounted.load(std::memory_order_relaxed)) {
+      return;
     }
     entry.duration_ns = answer[0].cast<int64_t>();
     entry.engine = answer[1].cast<uint8_t>();
@@ -178,8 +183,8 @@ void account_entry(OpEntry& entry, const KeyParts& parts, const std::vector<at::
       record_here(
           compile == 1 ? EventKind::compile : EventKind::cache_hit, entry.op, 0, 0, host_now(), answer[5].cast<int64_t>());
     }
+    entry.accounted.store(true, std::memory_order_release);
   });
-  entry.accounted.store(true, std::memory_order_release);
 }
 
 void before_fallback(OpEntry& entry, int64_t bytes) {

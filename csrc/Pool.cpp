@@ -162,6 +162,12 @@ void Pool::count_reserved(size_t bytes, bool small, bool taken) {
   }
 }
 
+void Pool::count_segment(bool small, bool taken) {
+  for (const int kind : {kAggregate, pool_stat(small)}) {
+    taken ? stats_.segment[kind].increase(1) : stats_.segment[kind].decrease(1);
+  }
+}
+
 Block* Pool::grow_small(size_t size) {
   const auto room = static_cast<size_t>(device_capacity() - stats_.reserved_bytes[kAggregate].current);
   if (size > room) {
@@ -187,8 +193,7 @@ Block* Pool::grow_small(size_t size) {
   set_owner(base, bytes, segment.get());
   segments_.emplace(base, std::move(segment));
   stats_.num_device_alloc += 1;
-  stats_.segment[kAggregate].increase(1);
-  stats_.segment[pool_stat(true)].increase(1);
+  count_segment(true, true);
   count_reserved(bytes, true, true);
   split(block, size);
   return block;
@@ -212,8 +217,6 @@ Segment* Pool::large_segment() {
   large_->starts.resize((bytes >> 16) + 1);
   large_limit_ = bytes;
   set_owner(base, bytes, large_.get());
-  stats_.segment[kAggregate].increase(1);
-  stats_.segment[pool_stat(false)].increase(1);
   return large_.get();
 }
 
@@ -247,6 +250,9 @@ Block* Pool::grow_large(size_t size) {
     (block->previous != nullptr ? block->previous->next : segment->first) = block;
     segment->last = block;
     segment->start_at(block->ptr) = block;
+  }
+  if (segment->size == 0) {
+    count_segment(false, true);
   }
   block->size += bytes;
   segment->size += bytes;
@@ -391,8 +397,7 @@ void Pool::release_segments() {
     }
     free_[true].erase(block);
     stats_.num_device_free += 1;
-    stats_.segment[kAggregate].decrease(1);
-    stats_.segment[pool_stat(true)].decrease(1);
+    count_segment(true, false);
     count_reserved(segment.size, true, false);
     set_owner(segment.base, segment.size, nullptr);
     release_pages(segment.base, segment.size);
@@ -425,6 +430,9 @@ void Pool::shrink_large() {
   large_->last = last->previous;
   (last->previous != nullptr ? last->previous->next : large_->first) = nullptr;
   delete last;
+  if (large_->size == 0) {
+    count_segment(false, false);
+  }
 }
 
 void Pool::empty_cache() {

@@ -93,6 +93,7 @@ class Pool {
   Block* grow_large(size_t size);
   Segment* large_segment(); // reserved at first use; nullptr when the host refuses
   void count_reserved(size_t bytes, bool small, bool taken);
+  void count_segment(bool small, bool taken);
   void shrink_large();
   void split(Block* block, size_t size);
   void release(Block* block); // to a quick list or the free set

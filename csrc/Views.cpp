@@ -2,6 +2,7 @@
 
 #include "Allocator.h"
 #include "Device.h"
+#include "Pool.h"
 
 #include <ATen/NativeFunctions.h>
 #include <ATen/ops/clone.h>
@@ -16,7 +17,15 @@ const at::Tensor& resize(
     c10::SymIntArrayRef size,
     std::optional<c10::MemoryFormat> memory_format) {
   const c10::DeviceGuard guard(self.device()); // new memory comes from the tensor's own device
-  return at::native::resize_(self, C10_AS_INTARRAYREF_SLOW(size), memory_format);
+  const MemoryAccess access;
+  const auto sizes = self.sizes().vec();
+  const auto strides = self.strides().vec();
+  try {
+    return at::native::resize_(self, C10_AS_INTARRAYREF_SLOW(size), memory_format);
+  } catch (...) { // out of memory: the tensor must not claim more than it has
+    self.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides);
+    throw;
+  }
 }
 
 at::Tensor& set_storage(
@@ -33,6 +42,7 @@ at::Tensor& set_storage(
       source.device(),
       "\". Move the source first.");
   const c10::DeviceGuard guard(self.device());
+  const MemoryAccess access;
   return at::native::set_storage_cpu_(
       self, std::move(source), offset.expect_int(), C10_AS_INTARRAYREF_SLOW(size), C10_AS_INTARRAYREF_SLOW(stride));
 }

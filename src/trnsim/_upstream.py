@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import importlib.abc
 import importlib.machinery
 import importlib.util
 import sys
+import time
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
@@ -125,6 +127,7 @@ def share_between_processes() -> None:
     ``torch.multiprocessing`` knows IPC for CPU and CUDA storages only; anything else ends in ``_share_fd_: only
     available on CPU`` and a loader that times out. Can go when reductions are open to PrivateUse1.
     """
+    from multiprocessing.context import get_spawning_popen
     from multiprocessing.reduction import ForkingPickler
 
     from torch.multiprocessing import reductions
@@ -139,11 +142,32 @@ def share_between_processes() -> None:
                 "Cowardly refusing to serialize non-leaf tensor which requires_grad, since autograd does not support "
                 "crossing process boundaries. Send tensor.detach() instead."
             )
-        return _rebuild_shared, (type(tensor), tensor.detach().cpu(), str(tensor.device), tensor.requires_grad)
+        value = tensor.detach().cpu()
+        spawning = get_spawning_popen()
+        if spawning is not None:  # its shared memory must live until the child has opened it
+            vars(spawning).setdefault("_trnsim_shared", []).append(value)
+        return _rebuild_shared, (type(tensor), value, str(tensor.device), tensor.requires_grad)
 
     reductions.reduce_tensor = reduce_tensor
     for cls in (torch.Tensor, torch.nn.Parameter):
         ForkingPickler.register(cls, reduce_tensor)
+
+
+def settle_autograd_threads() -> None:
+    """A program that ends right after ``backward()`` must not abort.
+
+    The device's autograd thread drops its last references after the main thread has gone on; if Python is finalizing by
+    then, taking the GIL ends the thread, and with it the process ("terminate called without an active exception").
+    CPU has no such thread; on CUDA the driver's work hides it. The wait lets it finish. Can go when the engine joins
+    its threads at exit.
+    """
+    seconds = 0.005
+
+    def settle() -> None:
+        if _C.is_initialized():
+            time.sleep(seconds)
+
+    atexit.register(settle)
 
 
 def register_device_interface() -> None:

@@ -114,6 +114,7 @@ def _register_module() -> None:
     _upstream.dlpack_device()
     _upstream.accelerator_snapshot(device.memory_snapshot)
     _upstream.share_between_processes()
+    _upstream.settle_autograd_threads()
     _upstream.register_device_interface()
     _upstream.explain_inductor()
 

@@ -13,6 +13,7 @@ from trnsim.device.amp import get_amp_supported_dtype, is_bf16_supported
 from trnsim.device.context import device, device_of, index_of
 from trnsim.device.memory import (
     empty_cache,
+    host_memory_stats,
     max_memory_allocated,
     max_memory_reserved,
     mem_get_info,
@@ -63,6 +64,7 @@ __all__ = [
     "get_device_name",
     "get_device_properties",
     "get_rng_state",
+    "host_memory_stats",
     "get_rng_state_all",
     "init",
     "initial_seed",

@@ -52,6 +52,11 @@ def mem_get_info(device: Any = None) -> tuple[int, int]:
     return torch.accelerator.memory.get_memory_info(index_of(device, optional=True))
 
 
+def host_memory_stats() -> dict[str, int]:
+    """Bytes of pinned host memory: ``allocated_bytes.current``, ``.peak``, ``.allocated`` and ``.freed`` in all."""
+    return _C.host_memory_stats()
+
+
 def empty_cache() -> None:
     """Gives unused segments back."""
     torch.accelerator.memory.empty_cache()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
@@ -12,7 +13,9 @@ import torch
 from trnsim import _C
 from trnsim.ledger.events import Event, EventKind, FallbackStat, MemoryStat, OpStat
 
+_lock = threading.Lock()
 _open_sessions = 0
+_recorded_before = False
 
 
 class Session:
@@ -175,16 +178,19 @@ def _fallback_totals() -> dict[tuple[str, str, str, str], tuple[int, int, int]]:
 @contextlib.contextmanager
 def record() -> Iterator[Session]:
     """Records events until the block ends; the session stays readable afterwards."""
-    global _open_sessions
-    was_recording = _C.recording()
-    _open_sessions += 1
-    _C.set_recording(True)
-    session = Session()
+    global _open_sessions, _recorded_before
+    with _lock:
+        if _open_sessions == 0:
+            _recorded_before = _C.recording()
+        _open_sessions += 1
+        _C.set_recording(True)
+        session = Session()
     try:
         yield session
     finally:
-        session.stop()
-        _open_sessions -= 1
-        if _open_sessions == 0 and not was_recording:
-            _C.set_recording(False)
-            _C.clear_events()
+        with _lock:
+            session.stop()
+            _open_sessions -= 1
+            if _open_sessions == 0 and not _recorded_before:
+                _C.set_recording(False)
+                _C.clear_events()
