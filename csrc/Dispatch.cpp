@@ -353,12 +353,11 @@ void run_new_key(const OpInfo& info, const c10::OperatorHandle& op, Stack* stack
   charge(info, *entry, call.device(), bytes);
 }
 
-/// Ops of repr and of our own helpers, and all ops when the clock is off and nothing has to be refused.
+} // namespace
+
 bool goes_unseen() {
   return untracked() || (!clock_config().enabled && fallback_policy() != Policy::error);
 }
-
-} // namespace
 
 void run_boxed(const OpInfo& info, const c10::OperatorHandle& op, Stack* stack) {
   Call call(info, stack);

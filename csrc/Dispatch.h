@@ -19,6 +19,9 @@ class BoxedKernel final : public c10::OperatorKernel {
 /// Runs `op` on `stack` as BoxedKernel does; the kernel that runs is chosen by `keys` (the CPU's, normally).
 void run_boxed(const OpInfo& info, const c10::OperatorHandle& op, torch::jit::Stack* stack);
 
+/// Ops of repr and of our own helpers, and all ops when the clock is off and nothing has to be refused.
+bool goes_unseen();
+
 /// Registers the boxed kernel for every ATen operator that has a CPU kernel and none of ours, and as the fallback of
 /// operators defined later.
 void register_boxed_kernels();

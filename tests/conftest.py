@@ -15,13 +15,12 @@ os.environ.setdefault("TORCH_NEURONX_NEFF_CACHE_DIR", tempfile.mkdtemp(prefix="t
 
 import pytest
 import torch
-from fresh_process import FreshProcesses
+from fresh_process import FreshProcesses, child_environment
 
 import trnsim
 
 trnsim._autoload()
 
-SOURCE = Path(trnsim.__file__).resolve().parents[1]
 PREAMBLE = "import trnsim, torch\ntrnsim._autoload()\n"
 
 
@@ -36,14 +35,9 @@ def _clean_state() -> Iterator[None]:
     assert torch.get_default_device().type == "cpu", "the test left another default device"
 
 
-def _environment() -> dict[str, str]:
-    path = os.pathsep.join(part for part in (str(SOURCE), os.environ.get("PYTHONPATH", "")) if part)
-    return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
-
-
 @pytest.fixture(scope="session")
 def _fresh_processes() -> Iterator[FreshProcesses]:
-    server = FreshProcesses(_environment())
+    server = FreshProcesses(child_environment())
     yield server
     server.close()
 
@@ -70,7 +64,7 @@ def run_python(tmp_path: Path, _fresh_processes: FreshProcesses) -> Callable[...
         if whole:
             done = subprocess.run(
                 [sys.executable, str(script)],
-                env={**_environment(), **environment},
+                env={**child_environment(), **environment},
                 capture_output=True,
                 text=True,
                 timeout=timeout,

@@ -17,6 +17,15 @@ import traceback
 from pathlib import Path
 
 
+def child_environment() -> dict[str, str]:
+    """The environment of a child process that imports the package under test, with one thread."""
+    import trnsim
+
+    source = Path(trnsim.__file__).resolve().parents[1]
+    path = os.pathsep.join(part for part in (str(source), os.environ.get("PYTHONPATH", "")) if part)
+    return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+
+
 class FreshProcesses:
     """Client of the server; one script at a time."""
 

@@ -62,8 +62,22 @@ def start() -> None:
     _C.register()
     _register_module()
     _connect_policy()
+    _run_backward_in_the_calling_thread()
     prefixes = [str(Path(torch.__file__).parent) + os.sep, str(Path(__file__).parent) + os.sep]
     _C.set_skipped_prefixes([*prefixes, str(Path(contextlib.__file__))])
+
+
+def _run_backward_in_the_calling_thread() -> None:
+    """Autograd has a thread per accelerator; ours would only wake up, compute on the same CPU and hand back.
+
+    Measured on 2 idle cores, 3-layer 64-wide MLP step against CPU: 1.44-2.1x with the thread, 1.08-1.17x without. The
+    results are the same; a fallback in a backward is then reported at the line of ``backward()``. A program that wants
+    the thread calls ``torch.autograd.set_multithreading_enabled(True)``; threads it starts itself have it anyway.
+    """
+    import torch
+
+    if not torch.cuda.is_available():
+        torch.autograd.set_multithreading_enabled(False)
 
 
 def _load_machine() -> None:

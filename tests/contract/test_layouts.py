@@ -21,11 +21,11 @@ def sparse() -> torch.Tensor:
     "use",
     [
         lambda: sparse().to("neuron"),
-        lambda: sparse().to_sparse_csr().to("neuron"),
+        lambda: sparse().to_sparse_csr().to("neuron").sum(),  # made of dense parts: refused at its first use
         lambda: torch.sparse_coo_tensor([[0], [1]], [1.0], (2, 2), device="neuron"),
         lambda: torch.eye(2, device="neuron").to_sparse(),
         lambda: torch.eye(2, device="neuron").to_sparse_csr(),
-        lambda: torch.sparse_csr_tensor([0, 1], [0], [1.0], (1, 1), device="neuron"),
+        lambda: torch.sparse_csr_tensor([0, 1], [0], [1.0], (1, 1), device="neuron").sum(),
         lambda: torch.empty(2, 2, layout=torch.sparse_coo, device="neuron"),
     ],
     ids=["coo to", "csr to", "coo", "to_sparse", "to_sparse_csr", "csr", "empty"],

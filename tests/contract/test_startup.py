@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 
-from conftest import _environment
+from fresh_process import child_environment
 
 SCRIPT = """
 import time, torch
@@ -22,7 +22,7 @@ print(sorted(m for m in ("torch._dynamo", "torch._inductor", "jax", "typer", "ri
 def plain(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", code],
-        env={**_environment(), **environment},
+        env={**child_environment(), **environment},
         capture_output=True,
         text=True,
         timeout=90,

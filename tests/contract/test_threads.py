@@ -89,13 +89,17 @@ def test_backward_of_one_graph_from_four_threads():
     assert x.grad.device.type == "neuron" and x.grad[0].item() in range(2, 161)
 
 
-def test_backward_runs_on_the_devices_own_thread_and_stream():
+@pytest.mark.parametrize("own_thread", [False, True])
+def test_backward_runs_on_the_device_of_its_tensors(own_thread):
+    """In the calling thread unless the program asks for autograd's own threads."""
     seen = []
     x = torch.ones(2, device="neuron:1", requires_grad=True)
-    y = x * 2
-    y.register_hook(lambda grad: seen.append((threading.get_ident(), torch.neuron.current_device(), grad.device.index)))
-    y.sum().backward()
-    assert seen[0][0] != threading.get_ident() and seen[0][1:] == (1, 1)
+    with torch.autograd.set_multithreading_enabled(own_thread):
+        y = x * 2
+        y.register_hook(lambda grad: seen.append((threading.get_ident(), grad.device.index)))
+        y.sum().backward()
+    assert (seen[0][0] != threading.get_ident()) == own_thread and seen[0][1] == 1
+    assert torch.equal(x.grad.cpu(), torch.full((2,), 2.0)) and torch.neuron.current_device() == 0
 
 
 def test_backward_over_several_devices():

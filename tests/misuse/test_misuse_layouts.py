@@ -27,12 +27,12 @@ def _nested() -> torch.Tensor:
 
 LAYOUTS: dict[str, tuple[Callable[[], object], tuple[str, ...]]] = {
     "move a sparse tensor": (lambda: _sparse().to("neuron"), ("neuron", "sparse", "to_dense()")),
-    "move a CSR tensor": (lambda: torch.eye(3).to_sparse_csr().to("neuron"), ("neuron", "sparse", "to_dense()")),
+    "move a CSR tensor": (lambda: torch.eye(3).to_sparse_csr().to("neuron").sum(), ("neuron", "sparse", "to_dense()")),
     "create a sparse tensor": (
         lambda: torch.sparse_coo_tensor([[0], [1]], [1.0], (2, 2), device="neuron"), ("neuron", "sparse", "to_dense()"),
     ),
     "create a CSR tensor": (
-        lambda: torch.sparse_csr_tensor([0, 1], [0], [1.0], (1, 1), device="neuron"), ("neuron", "sparse", "to_dense()"),
+        lambda: torch.sparse_csr_tensor([0, 1], [0], [1.0], (1, 1), device="neuron").sum(), ("neuron", "sparse", "to_dense()"),
     ),
     "to_sparse": (lambda: torch.eye(3, device="neuron").to_sparse(), ("neuron", "sparse")),
     "to_sparse_csr": (lambda: torch.eye(3, device="neuron").to_sparse_csr(), ("neuron", "sparse")),
@@ -51,7 +51,7 @@ LAYOUTS: dict[str, tuple[Callable[[], object], tuple[str, ...]]] = {
     ),
     "move a nested tensor": (lambda: _nested().to("neuron"), ("neuron", "nested", "jagged")),
     "create a nested tensor": (
-        lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], device="neuron"), ("neuron", "nested", "jagged"),
+        lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], device="neuron") + 1, ("neuron", "nested", "jagged"),
     ),
     "mkldnn": (lambda: ones("neuron", 3).to_mkldnn(), ("neuron", "mkldnn")),
 }  # fmt: skip
