@@ -84,8 +84,9 @@ void carry_back(const at::Tensor& neuron, const at::Tensor& alias) {
     storage->set_data_ptr_noswap(neuron_data_ptr(std::move(held), neuron.device().index()));
     storage->set_nbytes(twin->nbytes());
   }
-  if (C10_UNLIKELY(target.sizes() != source.sizes() || target.strides() != source.strides() ||
-                   target.storage_offset() != source.storage_offset())) {
+  if (C10_UNLIKELY(
+          target.sizes() != source.sizes() || target.strides() != source.strides() ||
+          target.storage_offset() != source.storage_offset())) {
     copy_geometry(target, source);
   }
   if (C10_UNLIKELY(neuron.is_conj() != alias.is_conj() || neuron.is_neg() != alias.is_neg())) {

@@ -61,8 +61,7 @@ int64_t choose_attention(
     bool is_causal,
     std::optional<double> scale,
     bool enable_gqa) {
-  const auto choice =
-      at::native::_fused_sdp_choice_cpp(query, key, value, mask, dropout, is_causal, scale, enable_gqa);
+  const auto choice = at::native::_fused_sdp_choice_cpp(query, key, value, mask, dropout, is_causal, scale, enable_gqa);
   return choice == static_cast<int64_t>(sdp::SDPBackend::flash_attention)
       ? static_cast<int64_t>(sdp::SDPBackend::overrideable)
       : choice;

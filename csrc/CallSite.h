@@ -13,7 +13,7 @@ inline constexpr SiteId kNoSite = 0;
 
 struct Site {
   std::string file; // absolute path, or the autograd node's name
-  int line = 0; // 0 when there is no Python frame
+  int line = 0;     // 0 when there is no Python frame
 };
 
 /// Directories whose frames are skipped (PyTorch's, ours). Set once at import.

@@ -104,8 +104,7 @@ void copy_across(const at::Tensor& to, const at::Tensor& from, bool non_blocking
     const int64_t duration = transfer_ns(static_cast<int64_t>(from.nbytes()), true);
     const int64_t start = issue(sender, duration);
     stream_wait(to.device().index(), current_stream(to.device().index()), start + duration);
-    record_here(
-        EventKind::transfer, 0, intern_text("d2d"), static_cast<int64_t>(from.nbytes()), start, duration);
+    record_here(EventKind::transfer, 0, intern_text("d2d"), static_cast<int64_t>(from.nbytes()), start, duration);
     return;
   }
   const at::Tensor& host = to_device ? from : to;

@@ -10,11 +10,11 @@
 namespace trnsim {
 namespace {
 
-/// Composite on the CPU, but run here as one operator: the multi-tensor optimizer steps, clone, and those whose "composite"
-/// kernel goes straight to a CPU or CUDA stub.
+/// Composite on the CPU, but run here as one operator: the multi-tensor optimizer steps, clone, and those whose
+/// "composite" kernel goes straight to a CPU or CUDA stub.
 bool runs_whole(const c10::OperatorName& name) {
-  return name.name.starts_with("aten::_foreach_") || name.name == "aten::conj_physical_" || name == c10::OperatorName("aten::clone", "") ||
-      (name.name == "aten::mode" && name.overload_name == "values");
+  return name.name.starts_with("aten::_foreach_") || name.name == "aten::conj_physical_" ||
+      name == c10::OperatorName("aten::clone", "") || (name.name == "aten::mode" && name.overload_name == "values");
 }
 
 /// Operators defined after us (custom ops, other libraries) that have no neuron kernel.

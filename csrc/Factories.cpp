@@ -16,7 +16,8 @@ namespace {
 
 constexpr c10::DispatchKeySet kKeys(c10::DispatchKey::PrivateUse1);
 
-c10::Device checked_device(std::optional<c10::Device> device, std::optional<c10::Layout> layout, std::optional<bool> pin) {
+c10::Device checked_device(
+    std::optional<c10::Device> device, std::optional<c10::Layout> layout, std::optional<bool> pin) {
   TORCH_CHECK_NOT_IMPLEMENTED(
       c10::layout_or_default(layout) == c10::kStrided,
       "neuron tensors are strided: cannot create one with layout ",
@@ -48,8 +49,13 @@ at::Tensor empty(
     std::optional<c10::MemoryFormat> memory_format) {
   const c10::DeviceGuard guard(checked_device(device, layout, pin_memory));
   check_memory_format(memory_format.value_or(c10::MemoryFormat::Contiguous), current_device());
-  return filled_if_deterministic(at::detail::empty_generic(
-      C10_AS_INTARRAYREF_SLOW(size), c10::GetAllocator(kNeuron), kKeys, c10::dtype_or_default(dtype), memory_format));
+  return filled_if_deterministic(
+      at::detail::empty_generic(
+          C10_AS_INTARRAYREF_SLOW(size),
+          c10::GetAllocator(kNeuron),
+          kKeys,
+          c10::dtype_or_default(dtype),
+          memory_format));
 }
 
 at::Tensor empty_strided(
@@ -60,12 +66,13 @@ at::Tensor empty_strided(
     std::optional<c10::Device> device,
     std::optional<bool> pin_memory) {
   const c10::DeviceGuard guard(checked_device(device, layout, pin_memory));
-  return filled_if_deterministic(at::detail::empty_strided_generic(
-      C10_AS_INTARRAYREF_SLOW(size),
-      C10_AS_INTARRAYREF_SLOW(stride),
-      c10::GetAllocator(kNeuron),
-      kKeys,
-      c10::dtype_or_default(dtype)));
+  return filled_if_deterministic(
+      at::detail::empty_strided_generic(
+          C10_AS_INTARRAYREF_SLOW(size),
+          C10_AS_INTARRAYREF_SLOW(stride),
+          c10::GetAllocator(kNeuron),
+          kKeys,
+          c10::dtype_or_default(dtype)));
 }
 
 /// A tensor of zeros without memory; autograd makes them for undefined tangents.
@@ -76,8 +83,9 @@ at::Tensor efficient_zero(
     std::optional<c10::Device> device,
     std::optional<bool> pin_memory) {
   const auto target = checked_device(device, layout, pin_memory);
-  c10::Storage storage(c10::make_intrusive<c10::StorageImpl>(
-      c10::StorageImpl::use_byte_size_t(), 0, c10::DataPtr(nullptr, target), nullptr, /*resizable=*/false));
+  c10::Storage storage(
+      c10::make_intrusive<c10::StorageImpl>(
+          c10::StorageImpl::use_byte_size_t(), 0, c10::DataPtr(nullptr, target), nullptr, /*resizable=*/false));
   auto tensor = at::detail::make_tensor<c10::TensorImpl>(
       std::move(storage),
       kKeys | c10::DispatchKeySet(c10::DispatchKey::ZeroTensor),

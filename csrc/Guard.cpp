@@ -79,7 +79,8 @@ class NeuronGuard final : public c10::impl::DeviceGuardImplInterface {
     return tail_of(stream) <= host_now();
   }
   void synchronizeStream(const c10::Stream& stream) const override {
-    note_sync("stream.synchronize", sync_stream(checked_device_index(stream.device_index()), checked_stream(stream.id())));
+    note_sync(
+        "stream.synchronize", sync_stream(checked_device_index(stream.device_index()), checked_stream(stream.id())));
   }
   void synchronizeDevice(const c10::DeviceIndex device) const override {
     check_device(device);

@@ -22,7 +22,7 @@ struct Event {
   ModuleId module;
   uint32_t detail; // interned text: reason of a fallback, kind of a sync or transfer, dtypes of a cast
   int64_t bytes;
-  int64_t start_ns; // simulated time
+  int64_t start_ns;    // simulated time
   int64_t duration_ns; // simulated
 };
 
@@ -30,7 +30,7 @@ struct Event {
 struct OpEntry {
   uint32_t op = 0;
   Status status = Status::native;
-  uint32_t reason = 0; // interned; for a bounce the dtypes
+  uint32_t reason = 0;                // interned; for a bounce the dtypes
   std::atomic<bool> accounted{false}; // the cost below is known; store it last, load it first
   uint8_t engine = 0;
   int64_t duration_ns = 0;

@@ -23,14 +23,11 @@ namespace trnsim {
 namespace {
 
 void bind_devices(py::module_& m) {
-  m.def("configure_devices", [](int count, int64_t capacity) {
-    configure_devices({count, capacity});
-  });
+  m.def("configure_devices", [](int count, int64_t capacity) { configure_devices({count, capacity}); });
   m.def("device_count", [] { return in_forked_child() ? 0 : static_cast<int>(device_count()); });
   m.def("current_device", [] { return static_cast<int>(current_device()); });
-  m.def("exchange_device", [](int64_t index) {
-    return static_cast<int>(exchange_device(checked_device_index(index)));
-  });
+  m.def(
+      "exchange_device", [](int64_t index) { return static_cast<int>(exchange_device(checked_device_index(index))); });
   m.def("check_device", &check_device);
   m.def("is_initialized", &is_initialized);
   m.def("in_forked_child", &in_forked_child);
@@ -159,8 +156,7 @@ void bind_random(py::module_& m) {
 }
 
 py::dict event_dict(const Event& event) {
-  static const char* const kinds[] = {
-      "fallback", "sync", "transfer", "cast64", "compile", "cache_hit", "overflow64"};
+  static const char* const kinds[] = {"fallback", "sync", "transfer", "cast64", "compile", "cache_hit", "overflow64"};
   py::dict entry;
   entry["kind"] = kinds[static_cast<size_t>(event.kind)];
   entry["op"] = text_of(event.op);
@@ -195,15 +191,16 @@ void bind_ledger(py::module_& m) {
     for (const auto* entry : all_entries()) {
       const auto count = entry->count.load(std::memory_order_relaxed);
       if (count > 0) {
-        list.append(py::make_tuple(
-            text_of(entry->op),
-            entry->status != Status::fallback,
-            text_of(entry->reason),
-            static_cast<int>(entry->engine),
-            count,
-            entry->duration_ns,
-            entry->bytes,
-            entry->flops));
+        list.append(
+            py::make_tuple(
+                text_of(entry->op),
+                entry->status != Status::fallback,
+                text_of(entry->reason),
+                static_cast<int>(entry->engine),
+                count,
+                entry->duration_ns,
+                entry->bytes,
+                entry->flops));
       }
     }
     return list;
@@ -212,14 +209,15 @@ void bind_ledger(py::module_& m) {
     // (op, reason, site, module, count, bytes, cost ns)
     py::list list;
     for (const auto& count : fallback_counts()) {
-      list.append(py::make_tuple(
-          text_of(count.op),
-          text_of(count.reason),
-          site_text(count.site),
-          module_text(count.module),
-          count.count,
-          count.bytes,
-          count.cost_ns));
+      list.append(
+          py::make_tuple(
+              text_of(count.op),
+              text_of(count.reason),
+              site_text(count.site),
+              module_text(count.module),
+              count.count,
+              count.bytes,
+              count.cost_ns));
     }
     return list;
   });

@@ -45,10 +45,10 @@ uint64_t mix_tensor(uint64_t hash, const at::Tensor& tensor) noexcept {
   }
   const auto* impl = tensor.unsafeGetTensorImpl();
   const auto sizes = impl->sizes();
-  hash = mix(
-      hash,
-      static_cast<uint64_t>(impl->dtype().toScalarType()) | (sizes.size() << 8) |
-          (static_cast<uint64_t>(impl->is_contiguous()) << 32) | (static_cast<uint64_t>(impl->is_cpu()) << 33));
+  hash =
+      mix(hash,
+          static_cast<uint64_t>(impl->dtype().toScalarType()) | (sizes.size() << 8) |
+              (static_cast<uint64_t>(impl->is_contiguous()) << 32) | (static_cast<uint64_t>(impl->is_cpu()) << 33));
   for (const auto size : sizes) {
     hash = mix(hash, static_cast<uint64_t>(size));
   }

@@ -181,7 +181,12 @@ void account_entry(OpEntry& entry, const KeyParts& parts, const std::vector<at::
     const auto compile = answer[4].cast<int>(); // 0 no compile, 1 compiled, 2 cache hit
     if (compile != 0) {
       record_here(
-          compile == 1 ? EventKind::compile : EventKind::cache_hit, entry.op, 0, 0, host_now(), answer[5].cast<int64_t>());
+          compile == 1 ? EventKind::compile : EventKind::cache_hit,
+          entry.op,
+          0,
+          0,
+          host_now(),
+          answer[5].cast<int64_t>());
     }
     entry.accounted.store(true, std::memory_order_release);
   });
@@ -226,8 +231,7 @@ void check_memory_format(c10::MemoryFormat format, c10::DeviceIndex device) {
   if ((format != c10::MemoryFormat::ChannelsLast && format != c10::MemoryFormat::ChannelsLast3d) || untracked()) {
     return;
   }
-  static const OpInfo info(
-      c10::Dispatcher::singleton().findSchemaOrThrow("aten::empty", "memory_format").schema());
+  static const OpInfo info(c10::Dispatcher::singleton().findSchemaOrThrow("aten::empty", "memory_format").schema());
   const KeyParts parts{&info, {}, {{"memory_format", static_cast<int64_t>(format)}}};
   const uint64_t key = mix(info.seed, static_cast<uint64_t>(format));
   OpEntry* entry = find_entry(key);

@@ -7,8 +7,8 @@
 
 namespace trnsim {
 
-/// TensorSpec and OpKey classes, then resolve(key), account(key, fallback) -> (ns, engine, bytes, flops, compile, compile
-/// ns), on_fallback(op, reason, site, module, bytes, cost ns) and refuse(same).
+/// TensorSpec and OpKey classes, then resolve(key), account(key, fallback) -> (ns, engine, bytes, flops, compile,
+/// compile ns), on_fallback(op, reason, site, module, bytes, cost ns) and refuse(same).
 void set_callbacks(
     pybind11::object spec_type,
     pybind11::object key_type,

@@ -18,6 +18,16 @@
 
 namespace trnsim {
 
+inline constexpr size_t kMinBlock = 256;
+inline constexpr size_t kSmallSegment = size_t{2} << 20;
+inline constexpr size_t kLargeRound = size_t{2} << 20;
+
+// Positions in c10's StatArray: all, small pool, large pool.
+inline constexpr int kAggregate = 0;
+constexpr int pool_stat(bool small) {
+  return small ? 1 : 2;
+}
+
 struct Segment;
 
 struct Block {
@@ -32,7 +42,7 @@ struct Block {
   bool cached = false; // in a quick list: free for its class, not merged
   SiteId site = kNoSite;
   std::vector<std::pair<c10::DeviceIndex, c10::StreamId>> streams; // record_stream
-  int64_t ready_at = 0; // simulated time at which a pending free completes
+  int64_t ready_at = 0;                                            // simulated time at which a pending free completes
 };
 
 struct Segment {
@@ -40,7 +50,7 @@ struct Segment {
   size_t size = 0;
   bool small = false;
   Block* first = nullptr;
-  Block* last = nullptr; // kept for the growing segment only
+  Block* last = nullptr;      // kept for the growing segment only
   std::vector<Block*> starts; // block that begins at each unit (256 B in small segments, 64 KiB in large ones)
 
   Block*& start_at(const void* pointer) {

@@ -36,9 +36,16 @@ c10::CachingDeviceAllocator::DeviceStats Pool::stats() {
 
 void Pool::reset_accumulated() {
   std::lock_guard<std::mutex> lock(mutex_);
-  for (auto* array : {&stats_.allocation, &stats_.segment, &stats_.active, &stats_.inactive_split,
-                      &stats_.allocated_bytes, &stats_.reserved_bytes, &stats_.active_bytes,
-                      &stats_.inactive_split_bytes, &stats_.requested_bytes}) {
+  for (auto* array :
+       {&stats_.allocation,
+        &stats_.segment,
+        &stats_.active,
+        &stats_.inactive_split,
+        &stats_.allocated_bytes,
+        &stats_.reserved_bytes,
+        &stats_.active_bytes,
+        &stats_.inactive_split_bytes,
+        &stats_.requested_bytes}) {
     for (auto& stat : *array) {
       stat.reset_accumulated();
     }
@@ -49,9 +56,16 @@ void Pool::reset_accumulated() {
 
 void Pool::reset_peak() {
   std::lock_guard<std::mutex> lock(mutex_);
-  for (auto* array : {&stats_.allocation, &stats_.segment, &stats_.active, &stats_.inactive_split,
-                      &stats_.allocated_bytes, &stats_.reserved_bytes, &stats_.active_bytes,
-                      &stats_.inactive_split_bytes, &stats_.requested_bytes}) {
+  for (auto* array :
+       {&stats_.allocation,
+        &stats_.segment,
+        &stats_.active,
+        &stats_.inactive_split,
+        &stats_.allocated_bytes,
+        &stats_.reserved_bytes,
+        &stats_.active_bytes,
+        &stats_.inactive_split_bytes,
+        &stats_.requested_bytes}) {
     for (auto& stat : *array) {
       stat.reset_peak();
     }

@@ -1,5 +1,5 @@
-// The fused LSTM and GRU cells that PyTorch calls on a device. They have no CPU kernel upstream: here is one, so that the
-// boxed kernel runs them. Gate order is PyTorch's: LSTM i, f, g, o; GRU r, z, n.
+// The fused LSTM and GRU cells that PyTorch calls on a device. They have no CPU kernel upstream: here is one, so that
+// the boxed kernel runs them. Gate order is PyTorch's: LSTM i, f, g, o; GRU r, z, n.
 
 #include <ATen/Functions.h>
 #include <torch/library.h>
@@ -80,9 +80,7 @@ std::tuple<Tensor, Tensor> gru_cell(
 
 /// -> gradients of the input gates, hidden gates, old hidden, input bias, hidden bias.
 std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> gru_cell_backward(
-    const Tensor& grad,
-    const Tensor& workspace,
-    bool has_bias) {
+    const Tensor& grad, const Tensor& workspace, bool has_bias) {
   const auto saved = workspace.chunk(5, 1);
   const Tensor &reset = saved[0], &update = saved[1], &fresh = saved[2], &hidden = saved[3], &recurrent = saved[4];
   const Tensor d_update = grad * (hidden - fresh) * (1 - update) * update;
@@ -92,8 +90,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> gru_cell_backward(
   Tensor grad_recurrent = at::cat({d_reset, d_update, d_fresh * reset}, 1);
   Tensor in_bias = has_bias ? grad_in.sum(0) : Tensor();
   Tensor recurrent_bias = has_bias ? grad_recurrent.sum(0) : Tensor();
-  return {
-      std::move(grad_in), std::move(grad_recurrent), grad * update, std::move(in_bias), std::move(recurrent_bias)};
+  return {std::move(grad_in), std::move(grad_recurrent), grad * update, std::move(in_bias), std::move(recurrent_bias)};
 }
 
 TORCH_LIBRARY_IMPL(aten, CPU, m) {

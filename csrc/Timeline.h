@@ -13,9 +13,9 @@ namespace trnsim {
 
 struct ClockConfig {
   bool enabled = true;
-  bool launch_blocking = false; // NEURON_LAUNCH_BLOCKING
-  int64_t dispatch_ns = 0; // host cost of issuing one eager op
-  int64_t sync_ns = 0; // host round trip of one synchronisation
+  bool launch_blocking = false;    // NEURON_LAUNCH_BLOCKING
+  int64_t dispatch_ns = 0;         // host cost of issuing one eager op
+  int64_t sync_ns = 0;             // host round trip of one synchronisation
   int64_t transfer_latency_ns = 0; // fixed cost of a host transfer
   double h2d_bytes_per_ns = 1.0;
   double d2h_bytes_per_ns = 1.0;

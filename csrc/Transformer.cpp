@@ -1,5 +1,5 @@
-// The encoder layer's inference fast path: PyTorch's own composition, run on neuron tensors, so that each of its parts is
-// an operator of the device rather than the whole layer one unknown operator.
+// The encoder layer's inference fast path: PyTorch's own composition, run on neuron tensors, so that each of its parts
+// is an operator of the device rather than the whole layer one unknown operator.
 
 #include <ATen/NativeFunctions.h>
 #include <torch/library.h>

@@ -25,8 +25,8 @@ struct Gather {
 
   void add(const at::Tensor& tensor) {
     hash = mix_tensor(hash, tensor);
-    const bool usable = is_neuron(tensor) && tensor.layout() == c10::kStrided &&
-        (device < 0 || device == tensor.device().index());
+    const bool usable =
+        is_neuron(tensor) && tensor.layout() == c10::kStrided && (device < 0 || device == tensor.device().index());
     plain &= usable;
     if (usable) {
       device = tensor.device().index();

@@ -13,9 +13,7 @@ namespace trnsim {
 namespace {
 
 const at::Tensor& resize(
-    const at::Tensor& self,
-    c10::SymIntArrayRef size,
-    std::optional<c10::MemoryFormat> memory_format) {
+    const at::Tensor& self, c10::SymIntArrayRef size, std::optional<c10::MemoryFormat> memory_format) {
   const c10::DeviceGuard guard(self.device()); // new memory comes from the tensor's own device
   const MemoryAccess access;
   const auto sizes = self.sizes().vec();
@@ -29,11 +27,7 @@ const at::Tensor& resize(
 }
 
 at::Tensor& set_storage(
-    at::Tensor& self,
-    c10::Storage source,
-    c10::SymInt offset,
-    c10::SymIntArrayRef size,
-    c10::SymIntArrayRef stride) {
+    at::Tensor& self, c10::Storage source, c10::SymInt offset, c10::SymIntArrayRef size, c10::SymIntArrayRef stride) {
   TORCH_CHECK(
       source.device_type() == kNeuron,
       "Attempted to set the storage of a tensor on device \"",
@@ -49,8 +43,9 @@ at::Tensor& set_storage(
 
 at::Tensor& set_empty(at::Tensor& self) {
   const c10::DeviceGuard guard(self.device());
-  c10::Storage storage(c10::make_intrusive<c10::StorageImpl>(
-      c10::StorageImpl::use_byte_size_t(), 0, c10::GetAllocator(kNeuron), /*resizable=*/true));
+  c10::Storage storage(
+      c10::make_intrusive<c10::StorageImpl>(
+          c10::StorageImpl::use_byte_size_t(), 0, c10::GetAllocator(kNeuron), /*resizable=*/true));
   return self.set_(std::move(storage), 0, {0}, {});
 }
 
@@ -61,9 +56,7 @@ at::Tensor lazy_clone(const at::Tensor& self) {
 
 /// Module.to(), optimizers and tied weights keep their Parameter objects when the implementation may be swapped.
 bool compatible_shallow_copy(const at::Tensor& self, const at::Tensor& from) {
-  const auto plain = [](const at::Tensor& tensor) {
-    return tensor.device().type() == kNeuron || tensor.is_cpu();
-  };
+  const auto plain = [](const at::Tensor& tensor) { return tensor.device().type() == kNeuron || tensor.is_cpu(); };
   return plain(self) && plain(from) && self.layout() == c10::kStrided && from.layout() == c10::kStrided;
 }
 

@@ -155,7 +155,7 @@ def test_pt_197636_indices_beyond_2_to_32_elements():
 def test_pt_123826_121797_126384_sparse_is_refused_at_once_with_advice(tmp_path):
     for make in (
         lambda: torch.sparse_coo_tensor([[0], [1]], [1.0], (2, 2), device=DEV),
-        lambda: torch.sparse_csr_tensor([0, 1, 1], [0], [1.0], (2, 2), device=DEV).sum(),  # CSR is made of dense parts: refused at its first use
+        lambda: torch.sparse_csr_tensor([0, 1, 1], [0], [1.0], (2, 2), device=DEV).sum(),
         lambda: torch.eye(2).to_sparse().to(DEV),
         lambda: torch.eye(2).to_sparse_csr().to(DEV).sum(),
     ):

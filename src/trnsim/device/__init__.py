@@ -64,8 +64,8 @@ __all__ = [
     "get_device_name",
     "get_device_properties",
     "get_rng_state",
-    "host_memory_stats",
     "get_rng_state_all",
+    "host_memory_stats",
     "init",
     "initial_seed",
     "is_available",
@@ -154,8 +154,6 @@ def can_device_access_peer(device: int, peer: int) -> bool:
     _C.check_device(device)
     _C.check_device(peer)
     return device != peer
-
-
 
 
 def __getattr__(name: str) -> Any:

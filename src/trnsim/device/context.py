@@ -23,7 +23,9 @@ def index_of(value: Any, *, optional: bool = False) -> int:
     if isinstance(value, str):
         value = torch.device(value)
     if not isinstance(value, torch.device):
-        raise TypeError(f"a neuron device is an index, 'neuron:N' or torch.device, got {type(value).__name__} {value!r}")
+        raise TypeError(
+            f"a neuron device is an index, 'neuron:N' or torch.device, got {type(value).__name__} {value!r}"
+        )
     if value.type != "neuron":
         raise ValueError(f"Expected a neuron device, but got: {value}. Use 'neuron' or 'neuron:N'.")
     return _C.current_device() if value.index is None else value.index

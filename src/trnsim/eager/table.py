@@ -348,7 +348,7 @@ def _complex_refusal(*, decomposed: bool) -> Resolution:
 @lru_cache(maxsize=256)
 def _dtype_refusal(dtype: str, classes: str, chip: str) -> Resolution:
     fix = "cast to bfloat16 or float32 first"
-    if dtype.startswith("float8_e8m0") or dtype.startswith("float4"):
+    if dtype.startswith(("float8_e8m0", "float4")):
         note, fix = f"MX formats exist on trn3 only, the chip is {chip}", "use bfloat16, or fp8 for casts"
     elif dtype.startswith("float8"):
         note = f"{dtype}: only e4m3fn and e5m2 exist, for casts, copies and scaled matrix products"

@@ -22,5 +22,9 @@ def assert_no_fallback(*, allow: tuple[str, ...] = ()) -> Iterator[Session]:
         if not any(stat.op == name or stat.op.startswith(name + ".") for name in allow)
     ]
     if left:
-        lines = "\n".join(f"  {stat.op} x{stat.count} ({stat.reason}) at {stat.site or 'unknown line'}" for stat in left)
-        raise AssertionError(f"{len(left)} operator(s) fell back to the CPU:\n{lines}\nAllow one with allow=('{left[0].op}',).")
+        lines = "\n".join(
+            f"  {stat.op} x{stat.count} ({stat.reason}) at {stat.site or 'unknown line'}" for stat in left
+        )
+        raise AssertionError(
+            f"{len(left)} operator(s) fell back to the CPU:\n{lines}\nAllow one with allow=('{left[0].op}',)."
+        )

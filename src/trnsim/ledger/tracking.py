@@ -16,7 +16,9 @@ def _counts() -> dict[tuple[str, bool], int]:
 
 def _since_clear(native: bool) -> list[str]:
     return sorted(
-        op for (op, is_native), count in _counts().items() if is_native == native and count > _cleared.get((op, native), 0)
+        op
+        for (op, is_native), count in _counts().items()
+        if is_native == native and count > _cleared.get((op, native), 0)
     )
 
 
