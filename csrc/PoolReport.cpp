@@ -27,6 +27,24 @@ std::string readable(size_t bytes) {
   return text;
 }
 
+template <typename Apply>
+void for_each_stat(c10::CachingDeviceAllocator::DeviceStats& stats, Apply&& apply) {
+  for (auto* array :
+       {&stats.allocation,
+        &stats.segment,
+        &stats.active,
+        &stats.inactive_split,
+        &stats.allocated_bytes,
+        &stats.reserved_bytes,
+        &stats.active_bytes,
+        &stats.inactive_split_bytes,
+        &stats.requested_bytes}) {
+    for (auto& stat : *array) {
+      apply(stat);
+    }
+  }
+}
+
 } // namespace
 
 c10::CachingDeviceAllocator::DeviceStats Pool::stats() {
@@ -36,40 +54,14 @@ c10::CachingDeviceAllocator::DeviceStats Pool::stats() {
 
 void Pool::reset_accumulated() {
   std::lock_guard<std::mutex> lock(mutex_);
-  for (auto* array :
-       {&stats_.allocation,
-        &stats_.segment,
-        &stats_.active,
-        &stats_.inactive_split,
-        &stats_.allocated_bytes,
-        &stats_.reserved_bytes,
-        &stats_.active_bytes,
-        &stats_.inactive_split_bytes,
-        &stats_.requested_bytes}) {
-    for (auto& stat : *array) {
-      stat.reset_accumulated();
-    }
-  }
+  for_each_stat(stats_, [](c10::CachingAllocator::Stat& stat) { stat.reset_accumulated(); });
   stats_.num_alloc_retries = stats_.num_ooms = stats_.num_sync_all_streams = 0;
   stats_.num_device_alloc = stats_.num_device_free = 0;
 }
 
 void Pool::reset_peak() {
   std::lock_guard<std::mutex> lock(mutex_);
-  for (auto* array :
-       {&stats_.allocation,
-        &stats_.segment,
-        &stats_.active,
-        &stats_.inactive_split,
-        &stats_.allocated_bytes,
-        &stats_.reserved_bytes,
-        &stats_.active_bytes,
-        &stats_.inactive_split_bytes,
-        &stats_.requested_bytes}) {
-    for (auto& stat : *array) {
-      stat.reset_peak();
-    }
-  }
+  for_each_stat(stats_, [](c10::CachingAllocator::Stat& stat) { stat.reset_peak(); });
 }
 
 std::pair<size_t, size_t> Pool::memory_info() {

@@ -87,3 +87,24 @@ def test_exit_is_clean_with_live_tensors(run_python):
 
 def test_this_session_does_not_litter():
     assert "TORCH_NEURONX_NEFF_CACHE_DIR" in os.environ
+
+
+def test_the_real_backend_has_the_device_to_itself(tmp_path, run_python):
+    """Where AWS's torch-neuronx is installed, ours registers nothing and says so once."""
+    info = tmp_path / "torch_neuronx-2.14.3.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: torch-neuronx\nVersion: 2.14.3\n")
+    code = f"""
+        import sys, warnings
+        sys.path.insert(0, {str(tmp_path)!r})
+        import torch, trnsim
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            trnsim._autoload()
+            trnsim._autoload()
+        assert not hasattr(torch, "neuron")
+        print(len(caught), caught[0].message)
+    """
+    done = run_python(code, preamble="")
+    assert done.stdout.startswith("1 ") and "torch-neuronx is installed" in done.stdout
+    assert "Uninstall one of the two" in done.stdout
