@@ -61,7 +61,6 @@ def run(device: str) -> dict[str, torch.Tensor | float]:
             max_new_tokens=NEW_TOKENS,
             do_sample=False,
             cache_implementation="static",
-            disable_compile=True,  # transformers compiles a static cache's forward by itself on "neuron"
         )
     return {
         "losses": torch.stack(losses).cpu(),

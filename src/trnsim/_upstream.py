@@ -8,6 +8,7 @@ import importlib.machinery
 import importlib.util
 import sys
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
@@ -184,25 +185,35 @@ def register_device_interface() -> None:
     after_import("torch._dynamo.device_interface", then)
 
 
-def explain_inductor() -> None:
-    """Inductor ends in ``KeyError: 'neuron'`` (M21). Its registry takes a scheduling class, not a message; so the
-    backend's entry is wrapped. Can go with part B, whose Dynamo backend is the default for the device.
+def _run_op_by_op(gm: Any, example_inputs: Any, **options: Any) -> Any:
+    """A Dynamo backend that compiles nothing and says so."""
+    warnings.warn(
+        "This version of trnsim has no graph compiler for neuron: what torch.compile captured runs op by op, with the "
+        "values, the predicted time and the ledger of eager mode.",
+        stacklevel=2,
+    )
+    return gm
+
+
+def stand_in_for_the_compiler() -> None:
+    """Programs that compile must run before part B brings the compiler: ``backend="neuron"`` (transformers asks for it
+    by itself for a static cache), and no backend, where Inductor ends in ``KeyError: 'neuron'`` (M21).
+
+    Goes with part B.
     """
 
-    def then(module: ModuleType) -> None:
+    def name_backend(registry: ModuleType) -> None:
+        registry.register_backend(_run_op_by_op, name="neuron")
+
+    def replace_inductor(module: ModuleType) -> None:
         original = module.compile_fx
 
         def compile_fx(gm: Any, example_inputs: Any, *args: Any, **kwargs: Any) -> Any:
-            for value in example_inputs:
-                if isinstance(value, torch.Tensor) and value.device.type == "neuron":
-                    from trnsim.errors import UnsupportedError
-
-                    raise UnsupportedError(
-                        "Inductor has no code generator for neuron tensors. Use torch.compile(model, "
-                        'backend="aot_eager") for now: backend="neuron" is not in this version.'
-                    )
+            if any(isinstance(value, torch.Tensor) and value.device.type == "neuron" for value in example_inputs):
+                return _run_op_by_op(gm, example_inputs)
             return original(gm, example_inputs, *args, **kwargs)
 
         module.compile_fx = compile_fx
 
-    after_import("torch._inductor.compile_fx", then)
+    after_import("torch._dynamo.backends.registry", name_backend)
+    after_import("torch._inductor.compile_fx", replace_inductor)

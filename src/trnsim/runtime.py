@@ -130,7 +130,7 @@ def _register_module() -> None:
     _upstream.share_between_processes()
     _upstream.settle_autograd_threads()
     _upstream.register_device_interface()
-    _upstream.explain_inductor()
+    _upstream.stand_in_for_the_compiler()
 
 
 def _connect_policy() -> None:

@@ -9,11 +9,9 @@ import sys
 from fresh_process import child_environment
 
 SCRIPT = """
-import time, torch
-begin = time.perf_counter()
+import torch
 import trnsim
 trnsim._autoload()
-print(time.perf_counter() - begin)
 import sys
 print(sorted(m for m in ("torch._dynamo", "torch._inductor", "jax", "typer", "rich", "sympy") if m in sys.modules))
 """
@@ -30,17 +28,11 @@ def plain(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_costs_at_most_0_3_s_and_imports_nothing_heavy():
-    costs, loaded = [], ""
-    for _ in range(3):
-        done = plain(SCRIPT, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
-        assert done.returncode == 0, done.stderr
-        seconds, loaded = done.stdout.strip().split("\n")
-        costs.append(float(seconds))
-        if min(costs) <= 0.3:
-            break
-    assert min(costs) <= 0.3, costs
-    assert loaded == "[]"
+def test_start_up_imports_nothing_heavy():
+    """The time itself is measured by benchmarks/bench_start.py."""
+    done = plain(SCRIPT, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "[]"
 
 
 def test_autoload_twice_is_once(run_python):
