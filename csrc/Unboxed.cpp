@@ -25,6 +25,9 @@ struct Gather {
 
   void add(const at::Tensor& tensor) {
     hash = mix_tensor(hash, tensor);
+    if (tensor.defined() && tensor.is_cpu() && tensor.dim() == 0) {
+      return; // a Python number, mostly
+    }
     const bool usable =
         is_neuron(tensor) && tensor.layout() == c10::kStrided && (device < 0 || device == tensor.device().index());
     plain &= usable;
@@ -46,7 +49,7 @@ struct Gather {
 };
 
 at::Tensor pass(const at::Tensor& tensor) {
-  return alias_cpu(tensor);
+  return tensor.is_cpu() ? tensor : alias_cpu(tensor);
 }
 template <typename Other>
 const Other& pass(const Other& value) {
@@ -71,7 +74,9 @@ struct Unboxed<Op, Result(Args...)> {
   static Result call(Args... args) {
     Gather gather{info().seed};
     (gather.add(args), ...);
-    if (C10_UNLIKELY(!gather.plain || in_forked_child())) {
+    const bool written_on_cpu =
+        !std::is_same_v<Result, at::Tensor> && std::get<0>(std::forward_as_tuple(args...)).is_cpu();
+    if (C10_UNLIKELY(!gather.plain || written_on_cpu || in_forked_child())) {
       return boxed(args...);
     }
     if (C10_LIKELY(!goes_unseen())) {
