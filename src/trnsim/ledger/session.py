@@ -25,7 +25,7 @@ class Session:
         self._first = _C.event_count()
         self._entries = _totals(_C.op_entries())
         self._fallbacks = _fallback_totals()
-        self._start_ns = max(_C.host_now(), _C.device_tail(0))
+        self._start_ns = _now_ns()
         self._final: tuple[list[Event], dict[Any, Any], dict[Any, Any], tuple[MemoryStat, ...], int] | None = None
 
     @property
@@ -48,8 +48,8 @@ class Session:
             )
 
     def elapsed_ns(self) -> int:
-        """Simulated time from the session's start until everything issued in it is done (device 0's streams)."""
-        return self._final[4] if self._final else max(_C.host_now(), _C.device_tail(0)) - self._start_ns
+        """Simulated time from the session's start until everything issued in it, on any device, is done."""
+        return self._final[4] if self._final else _now_ns() - self._start_ns
 
     def ops(self) -> list[OpStat]:
         """One entry per operator, the one with the most device time first."""
@@ -152,6 +152,10 @@ class Session:
                 )
             )
         return tuple(stats)
+
+
+def _now_ns() -> int:
+    return max(_C.host_now(), *(_C.device_tail(index) for index in range(_C.device_count())))
 
 
 def _totals(entries: list[tuple[Any, ...]]) -> dict[tuple[str, bool, int], tuple[int, int, int, int]]:
