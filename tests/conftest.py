@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -11,7 +13,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 # Before torch: the options are read once, when the device is registered.
-os.environ.setdefault("TORCH_NEURONX_NEFF_CACHE_DIR", tempfile.mkdtemp(prefix="trnsim-neff-"))
+if "TORCH_NEURONX_NEFF_CACHE_DIR" not in os.environ:
+    _cache = tempfile.mkdtemp(prefix="trnsim-neff-")
+    os.environ["TORCH_NEURONX_NEFF_CACHE_DIR"] = _cache
+    atexit.register(shutil.rmtree, _cache, ignore_errors=True)  # runs after the cache's own last write
 
 import pytest
 import torch

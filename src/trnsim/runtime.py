@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import importlib.metadata
 import os
 import sys
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from trnsim.perf.cost import CostModel
 
 _started = False
+_module_pending = False
 
 
 class Machine:
@@ -121,8 +123,23 @@ def configure_clock(*, enabled: bool) -> None:
 
 
 def _register_module() -> None:
+    global _module_pending
+    _module_pending = True
+    importlib.import_module("trnsim.device")
+    register_module()
+
+
+def register_module() -> None:
+    """Gives PyTorch the device's name and module, once it is whole.
+
+    ``trnsim.device`` calls it at its end: where a program imports it before torch, ``start`` runs in the middle of it.
+    """
+    global _module_pending
     from trnsim import _upstream, device
 
+    if not _module_pending or not getattr(device, "_whole", False):
+        return
+    _module_pending = False
     _upstream.rename_backend("neuron", sys.modules[device.__name__])
     _upstream.quiet_repr()
     _upstream.dlpack_device()

@@ -346,6 +346,8 @@ class TestEndings:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            # A job in the background of a script inherits an ignored SIGINT; a user's terminal does not ignore it.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         )
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"

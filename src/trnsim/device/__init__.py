@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from trnsim import _C
+from trnsim import runtime as _runtime
 from trnsim.device import memory as memory
 from trnsim.device import random as random
 from trnsim.device.amp import get_amp_supported_dtype, is_bf16_supported
@@ -163,3 +164,7 @@ def __getattr__(name: str) -> Any:
         f"torch.neuron has no attribute {name!r}. Names are those of torch.cuda that TorchNeuron documents; "
         "see docs/device.md for the list."
     )
+
+
+_whole = True
+_runtime.register_module()
