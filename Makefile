@@ -80,6 +80,8 @@ bench: build $(VENV)/.test
 docs: build
 	$(BIN)/python -m trnsim.config > docs/environment.md
 	$(BIN)/python -m trnsim.eager.capability > docs/capability.md
+	$(BIN)/python tools/make_docs.py
+	$(BIN)/python tools/make_screenshot.py > build/screenshot.txt
 
 # What `pip install .` makes, in pip's isolated build; it must not fetch a second torch.
 wheel: $(VENV)/.torch

@@ -47,7 +47,11 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     marker = item.get_closest_marker(_MARKER)
     if marker is None and _FIXTURE not in getattr(item, "fixturenames", ()):
         return (yield)
-    import torch  # noqa: F401  the device starts with it
+    import torch  # noqa: F401
+
+    import trnsim
+
+    trnsim._autoload()  # `import torch` did so, unless the autoload of backends is off
     from trnsim import ledger
 
     with ledger.assert_no_fallback(allow=_allowed(marker) if marker else ()):
