@@ -32,8 +32,7 @@ def _signature(name: str, value: object) -> str:
     parts = []
     for parameter in inspect.signature(value).parameters.values():
         default = "" if parameter.default is parameter.empty else f"={parameter.default!r}"
-        prefix = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
-        parts.append(f"{prefix}{parameter.name}{default}")
+        parts.append(f"{str(parameter).partition(parameter.name)[0]}{parameter.name}{default}")
     return f"{name}({', '.join(parts)})"
 
 

@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
 pytest_plugins = ["pytester"]
 
 ROOT = Path(__file__).resolve().parents[2]
