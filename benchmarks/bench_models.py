@@ -88,7 +88,9 @@ def peak_of(name: str, device: str) -> int:
     run = MEMORY[name][0](device)
     for _ in range(3):
         run()
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    # Not ru_maxrss: a child inherits that of the process that started it.
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0])
 
 
 # PyTorch itself takes foreach=True by default on an accelerator and False on the CPU, which costs one more copy of the

@@ -140,6 +140,7 @@ class Call {
         }
         break;
       case ArgKind::generator:
+        draws_ = !value.isNone();
         value = cpu_generator_for(value, device_ < 0 ? current_device() : device_);
         break;
       case ArgKind::scalar:
@@ -238,6 +239,11 @@ class Call {
       return;
     }
     TORCH_CHECK(
+        !stands_.empty() || !draws_,
+        "Expected a 'cpu' device type for generator but found 'neuron'. Give ",
+        info_.name,
+        " a torch.Generator() of the CPU, or device=\"neuron\".");
+    TORCH_CHECK(
         false,
         "Expected all tensors to be on the same device, but found at least two devices, neuron:",
         static_cast<int>(device_ < 0 ? current_device() : device_),
@@ -296,6 +302,7 @@ class Call {
   uint64_t hash_;
   c10::DeviceIndex device_ = -1;
   bool needs_check_ = false;
+  bool draws_ = false; // from a generator the caller gave
   c10::SmallVector<Stand, 4> stands_;
 };
 

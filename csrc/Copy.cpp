@@ -83,9 +83,9 @@ void charge_transfer(c10::DeviceIndex device, int64_t bytes, bool to_device, boo
   if (blocking) {
     sync_until(start + duration);
   }
-  record_here(EventKind::transfer, 0, intern_text(to_device ? "h2d" : "d2h"), bytes, start, duration);
+  record_here(EventKind::transfer, 0, to_device ? "h2d" : "d2h", bytes, start, duration);
   if (blocking && !to_device) {
-    record_here(EventKind::sync, 0, intern_text("copy to host"), bytes, begun, host_now() - begun);
+    record_here(EventKind::sync, 0, "copy to host", bytes, begun, host_now() - begun);
   }
 }
 
@@ -104,7 +104,7 @@ void copy_across(const at::Tensor& to, const at::Tensor& from, bool non_blocking
     const int64_t duration = transfer_ns(static_cast<int64_t>(from.nbytes()), true);
     const int64_t start = issue(sender, duration);
     stream_wait(to.device().index(), current_stream(to.device().index()), start + duration);
-    record_here(EventKind::transfer, 0, intern_text("d2d"), static_cast<int64_t>(from.nbytes()), start, duration);
+    record_here(EventKind::transfer, 0, "d2d", static_cast<int64_t>(from.nbytes()), start, duration);
     return;
   }
   const at::Tensor& host = to_device ? from : to;
@@ -166,8 +166,7 @@ c10::Scalar local_scalar(const at::Tensor& self) {
     const int64_t begun = host_now();
     const int64_t duration = transfer_ns(static_cast<int64_t>(self.itemsize()), false);
     sync_until(issue(self.device().index(), duration) + duration);
-    record_here(
-        EventKind::sync, 0, intern_text("item"), static_cast<int64_t>(self.itemsize()), begun, host_now() - begun);
+    record_here(EventKind::sync, 0, "item", static_cast<int64_t>(self.itemsize()), begun, host_now() - begun);
   }
   return value;
 }

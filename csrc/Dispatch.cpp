@@ -37,7 +37,7 @@ void charge(const OpInfo& info, OpEntry& entry, c10::DeviceIndex device, int64_t
     issue(device, entry.duration_ns);
     if (C10_UNLIKELY(info.returns_value)) { // the host waits for a bool or a number
       const int64_t stall = sync_device(device);
-      record_here(EventKind::sync, entry.op, intern_text("value"), 0, host_now() - stall, stall);
+      record_here(EventKind::sync, entry.op, "value", 0, host_now() - stall, stall);
     }
   } else if (entry.status == Status::fallback) {
     after_fallback(entry, device, bytes);

@@ -23,7 +23,7 @@ NeuronEvent& as_event(void* event) {
 }
 
 void note_sync(const char* kind, int64_t stall_ns) {
-  record_here(EventKind::sync, 0, intern_text(kind), 0, host_now() - stall_ns, stall_ns);
+  record_here(EventKind::sync, 0, kind, 0, host_now() - stall_ns, stall_ns);
 }
 
 int64_t tail_of(const c10::Stream& stream) {

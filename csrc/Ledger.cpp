@@ -69,6 +69,13 @@ void record_here(EventKind kind, uint32_t op, uint32_t detail, int64_t bytes, in
   record_event({kind, op, current_site(), current_module(), detail, bytes, start_ns, duration_ns});
 }
 
+void record_here(
+    EventKind kind, uint32_t op, const char* detail, int64_t bytes, int64_t start_ns, int64_t duration_ns) {
+  if (C10_UNLIKELY(recording())) {
+    record_here(kind, op, intern_text(detail), bytes, start_ns, duration_ns);
+  }
+}
+
 std::vector<Event> events_since(size_t first) {
   std::lock_guard<std::mutex> lock(events().mutex);
   const auto& list = events().list;

@@ -45,8 +45,9 @@ std::string text_of(uint32_t id);
 bool recording() noexcept;
 void set_recording(bool enabled);
 void record_event(const Event& event);
-/// Adds an event at the current site and module if a session records.
+/// Adds an event at the current site and module if a session records. A text `detail` is interned only then.
 void record_here(EventKind kind, uint32_t op, uint32_t detail, int64_t bytes, int64_t start_ns, int64_t duration_ns);
+void record_here(EventKind kind, uint32_t op, const char* detail, int64_t bytes, int64_t start_ns, int64_t duration_ns);
 std::vector<Event> events_since(size_t first);
 size_t event_count();
 void clear_events();

@@ -183,7 +183,7 @@ void account_entry(OpEntry& entry, const KeyParts& parts, const std::vector<at::
       record_here(
           compile == 1 ? EventKind::compile : EventKind::cache_hit,
           entry.op,
-          0,
+          /*detail=*/uint32_t{0},
           0,
           host_now(),
           answer[5].cast<int64_t>());

@@ -171,6 +171,23 @@ def settle_autograd_threads() -> None:
     atexit.register(settle)
 
 
+def refuse_data_parallel() -> None:
+    """``nn.DataParallel`` needs C++ parts that only CUDA builds of torch have, and ends in an AttributeError."""
+    original = torch.nn.DataParallel.__init__
+
+    def __init__(self: Any, module: torch.nn.Module, *args: Any, **kwargs: Any) -> None:
+        if any(parameter.device.type == "neuron" for parameter in module.parameters()):
+            from trnsim.errors import UnsupportedError
+
+            raise UnsupportedError(
+                "nn.DataParallel does not run on neuron. With one device use the module itself; with several, one process "
+                "a device and DistributedDataParallel."
+            )
+        original(self, module, *args, **kwargs)
+
+    torch.nn.DataParallel.__init__ = __init__  # type: ignore[method-assign]
+
+
 def register_device_interface() -> None:
     """``get_interface_for_device("neuron")`` (M25). Dynamo has no registry that can be filled before it is imported."""
 

@@ -145,6 +145,7 @@ def register_module() -> None:
     _upstream.dlpack_device()
     _upstream.accelerator_snapshot(device.memory_snapshot)
     _upstream.share_between_processes()
+    _upstream.refuse_data_parallel()
     _upstream.settle_autograd_threads()
     _upstream.register_device_interface()
     _upstream.stand_in_for_the_compiler()

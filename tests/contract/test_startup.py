@@ -104,5 +104,7 @@ def test_the_real_backend_has_the_device_to_itself(tmp_path, run_python):
 
 def test_any_of_our_modules_may_be_imported_first():
     for module in ("trnsim.device", "trnsim.ledger", "trnsim.eager", "torch_neuronx"):
-        done = plain(f"import {module}, torch; print(torch.ones(1, device='neuron').item(), torch.neuron.device_count())")
+        done = plain(
+            f"import {module}, torch; print(torch.ones(1, device='neuron').item(), torch.neuron.device_count())"
+        )
         assert done.returncode == 0, done.stderr
