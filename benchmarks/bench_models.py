@@ -82,7 +82,6 @@ def speed() -> list[Figure]:
 
 def peak_of(name: str, device: str) -> int:
     """Peak resident KiB of this process after three runs."""
-    import resource
 
     device_ready()
     run = MEMORY[name][0](device)
