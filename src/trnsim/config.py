@@ -334,7 +334,8 @@ def markdown() -> str:
         "",
         "<!-- Made by `python -m trnsim.config > docs/environment.md` from src/trnsim/config.py. Do not edit. -->",
         "",
-        "Each is read once, when the device starts. An empty value counts as unset. A bad value raises",
+        "Each is read once, at `import torch`. An empty value counts as unset. A bad value makes that import fail, with",
+        "PyTorch's error for a backend that does not load; its cause is",
         "`trnsim.errors.ConfigError` (a `ValueError`) that names the variable, the value, what is allowed and the fix.",
     ]
     for title, prefixes in (

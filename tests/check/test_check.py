@@ -360,3 +360,31 @@ class TestEndings:
         assert report["ops"]["count"] > 1
         assert "interrupted after" in err
         assert "trnsim check: 0 s" in err  # progress while it ran
+
+
+class TestWhatANewcomerMeets:
+    def test_a_script_that_never_reaches_the_device_is_told_so(self, tmp_path: Path) -> None:
+        write(tmp_path, "import torch; print(torch.ones(2).sum())")
+        checked = check(tmp_path, "script.py")
+        assert checked.code == 0 and "no op ran on neuron" in checked.err and "--from-cuda" in checked.err
+
+    def test_threads_of_the_script_are_waited_for(self, tmp_path: Path) -> None:
+        write(
+            tmp_path,
+            """
+            import threading, time, torch
+
+            def late():
+                time.sleep(0.3)
+                torch.sort(torch.ones(3, device="neuron"))
+
+            threading.Thread(target=late).start()
+            """,
+        )
+        checked = check(tmp_path, "script.py")
+        assert [entry["op"] for entry in checked.report["fallbacks"]] == ["aten::sort.stable"]
+
+    def test_a_syntax_error_is_placed_in_the_script(self, tmp_path: Path) -> None:
+        write(tmp_path, "x = 1\ny = (")
+        checked = check(tmp_path, "script.py")
+        assert checked.code == 1 and "script.py:2" in checked.err and "runpy" not in checked.err

@@ -171,3 +171,13 @@ def test_a_refused_state_leaves_the_generator_as_it_was() -> None:
     with pytest.raises(RuntimeError):
         generator.set_state(torch.zeros(7, dtype=torch.uint8))
     assert torch.equal(torch.rand(4, device="neuron", generator=generator), expected)
+
+
+def test_a_device_generator_given_to_a_cpu_op_is_named() -> None:
+    with pytest.raises(RuntimeError, match=r"Expected a 'cpu' device type for generator but found 'neuron'"):
+        torch.randperm(10, generator=torch.Generator(device="neuron"))
+
+
+def test_data_parallel_is_refused_with_advice() -> None:
+    with pytest.raises(NotImplementedError, match=r"DataParallel does not run on neuron.*DistributedDataParallel"):
+        torch.nn.DataParallel(torch.nn.Linear(3, 2).to("neuron"))

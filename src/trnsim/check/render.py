@@ -91,7 +91,9 @@ def _summary(report: Report) -> RenderableType:
     table.add_row(
         "on the device",
         f"{percent_text(ops.native_share)} of {count_text(ops.count)} ops, "
-        f"{percent_text(ops.native_time_share)} of the predicted time of ops",
+        f"{percent_text(ops.native_time_share)} of the predicted time of ops"
+        if ops.count
+        else "nothing: no op ran on neuron. Say device='neuron' in the script, or add --from-cuda if it says cuda",
     )
     if predicted.step_source == "optimizer.step":
         rest = f", then {time_text(predicted.step_ns)} each (median)" if predicted.steps > 1 else ""

@@ -11,6 +11,7 @@ import os
 import platform
 import runpy
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Iterator
@@ -74,7 +75,7 @@ def _user_frames(start: TracebackType | None) -> TracebackType | None:
         if file != __file__ and "runpy" not in file:
             return tb
         tb = tb.tb_next
-    return start
+    return None
 
 
 def _failed(error: BaseException) -> _Outcome:
@@ -83,12 +84,10 @@ def _failed(error: BaseException) -> _Outcome:
     traceback.print_exception(type(error), error, tb)
     frames = traceback.extract_tb(tb)
     own = [frame for frame in frames if not frame.filename.startswith(_NOT_THE_USERS)] or frames
-    failure = Failure(
-        type=type(error).__name__,
-        message=str(error),
-        file=own[-1].filename if own else "",
-        line=(own[-1].lineno or 0) if own else 0,
-    )
+    file, line = (own[-1].filename, own[-1].lineno or 0) if own else ("", 0)
+    if isinstance(error, SyntaxError) and error.filename:
+        file, line = error.filename, error.lineno or 0
+    failure = Failure(type=type(error).__name__, message=str(error), file=file, line=line)
     if isinstance(error, KeyboardInterrupt):
         return _Outcome(status="interrupted", exit_code=130, failure=failure)
     return _Outcome(status="error", exit_code=1, failure=failure)
@@ -104,6 +103,13 @@ def _exited(error: SystemExit) -> _Outcome:
     return _Outcome(status="error", exit_code=code)
 
 
+def _join_threads() -> None:
+    """Python waits for a script's threads before it ends; so does the report."""
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and not thread.daemon:
+            thread.join()
+
+
 def _execute(target: Target) -> _Outcome:
     with _as_main(target):
         try:
@@ -111,6 +117,7 @@ def _execute(target: Target) -> _Outcome:
                 runpy.run_module(target.name, run_name="__main__", alter_sys=True)
             else:
                 runpy.run_path(target.name, run_name="__main__")
+            _join_threads()
         except SystemExit as error:
             return _exited(error)
         except BaseException as error:  # KeyboardInterrupt included: the report is still wanted

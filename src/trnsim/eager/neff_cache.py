@@ -228,6 +228,10 @@ class NeffCache:
         temporary = f"{path}.{os.getpid()}.{next(self._serial)}.tmp"
         try:
             os.makedirs(directory, mode=0o700, exist_ok=True)
+        except OSError as error:
+            self._give_up(error)
+            return False
+        try:
             _write_new(temporary, data)
         except FileNotFoundError:  # somebody cleared the cache in this moment
             return False
