@@ -388,3 +388,8 @@ class TestWhatANewcomerMeets:
         write(tmp_path, "x = 1\ny = (")
         checked = check(tmp_path, "script.py")
         assert checked.code == 1 and "script.py:2" in checked.err and "runpy" not in checked.err
+
+    def test_a_missing_module_is_wrong_use(self, tmp_path: Path) -> None:
+        for name in ("nopkg", "nopkg.inner"):
+            checked = check(tmp_path, "-m", name)
+            assert checked.code == 2 and f"no module named '{name}'" in checked.err and "Traceback" not in checked.err

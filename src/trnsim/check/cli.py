@@ -5,6 +5,7 @@ torch is imported only after the options have been turned into environment varia
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 from pathlib import Path
@@ -29,6 +30,16 @@ def _set_environment(chip: str | None, instance: str | None, lnc: int | None) ->
 def _wrong(message: str) -> typer.Exit:
     typer.echo(f"trnsim check: {message}", err=True)
     return typer.Exit(USAGE)
+
+
+def _module_exists(name: str) -> bool:
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:  # a parent package is missing
+        return False
+    finally:
+        sys.path.pop(0)
 
 
 def check(
@@ -57,6 +68,8 @@ def check(
     """
     if not module and not Path(script).is_file():
         raise _wrong(f"no file {script!r}; for a module say: trnsim check -m {script}")
+    if module and not _module_exists(script):
+        raise _wrong(f"no module named {script!r} on sys.path or in this folder")
     if json_file is not None and not json_file.absolute().parent.is_dir():
         raise _wrong(f"--json {json_file}: no folder {json_file.absolute().parent}")
     _set_environment(chip, instance, lnc)
