@@ -393,3 +393,22 @@ class TestWhatANewcomerMeets:
         for name in ("nopkg", "nopkg.inner"):
             checked = check(tmp_path, "-m", name)
             assert checked.code == 2 and f"no module named '{name}'" in checked.err and "Traceback" not in checked.err
+
+    def test_a_script_that_compiles_runs_as_without_check(self, tmp_path: Path) -> None:
+        write(
+            tmp_path,
+            """
+            import torch
+
+            model = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1)).to("neuron")
+            step = torch.compile(model)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for _ in range(2):
+                optimizer.zero_grad()
+                step(torch.ones(2, 3, device="neuron")).sum().backward()
+                optimizer.step()
+            """,
+        )
+        checked = check(tmp_path, "script.py")
+        assert checked.code == 0, checked.err
+        assert checked.report["ops"]["count"] > 10 and checked.report["predicted"]["steps"] == 2

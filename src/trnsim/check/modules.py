@@ -58,12 +58,16 @@ class _Tracker:
         return found.interned if found else _C.intern_module(type(module).__name__)
 
     def enter(self, module: torch.nn.Module, _: Any) -> None:
+        if torch.compiler.is_dynamo_compiling():
+            return  # Dynamo traces through hooks; a compiled graph has no modules
         thread = self._thread
         if thread.outermost is None:
             thread.outermost = module
         thread.before.append(_C.exchange_module(self._path(module, thread.outermost)))
 
     def leave(self, _: torch.nn.Module, __: Any, ___: Any) -> None:
+        if torch.compiler.is_dynamo_compiling():
+            return
         thread = self._thread
         if not thread.before:  # entered before the hooks were there
             return
