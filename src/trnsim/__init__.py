@@ -33,13 +33,19 @@ _LAZY = {
     "rng": "trnsim.runtime",
 }
 
+_MODULES = ("chips", "check", "config", "device", "eager", "errors", "ledger", "perf")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY, *_MODULES})
+
 
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
         import importlib
 
         return getattr(importlib.import_module(_LAZY[name]), name)
-    if name in {"ledger", "eager", "perf", "chips", "device", "check", "config", "errors"}:
+    if name in _MODULES:
         import importlib
 
         return importlib.import_module(f"trnsim.{name}")

@@ -181,7 +181,7 @@ def refuse_data_parallel() -> None:
 
             raise UnsupportedError(
                 "nn.DataParallel does not run on neuron. With one device use the module itself; with several, one process "
-                "a device and DistributedDataParallel."
+                "a device and DistributedDataParallel (not in this version)."
             )
         original(self, module, *args, **kwargs)
 

@@ -91,7 +91,11 @@ def _path(variable: Variable, text: str) -> str:
     from pathlib import Path
 
     path = Path(text).expanduser()
-    if path.exists() and not path.is_dir():
+    try:
+        usable = path.is_dir() or not path.exists()
+    except OSError:  # the name is too long
+        usable = False
+    if not usable:
         raise bad_value(variable.name, text, "a directory, existing or to be made", "name a directory, or unset it")
     return str(path)
 

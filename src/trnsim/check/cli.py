@@ -72,6 +72,7 @@ def check(
         raise _wrong(f"no module named {script!r} on sys.path or in this folder")
     if json_file is not None and not json_file.absolute().parent.is_dir():
         raise _wrong(f"--json {json_file}: no folder {json_file.absolute().parent}")
+    json_file = json_file and json_file.absolute()  # the script may change the folder
     _set_environment(chip, instance, lnc)
     from trnsim import config
 

@@ -144,6 +144,23 @@ def _has_bf16(including_emulation: bool = True) -> bool:
     return True
 
 
+def _no() -> bool:
+    return False
+
+
+def _without_cuda_activity(initialise: Callable[..., None]) -> Callable[..., None]:
+    """The profiler's CUDA activity needs CUDA; there is no trace of the simulated engines yet."""
+
+    @functools.wraps(initialise)
+    def call(self: Any, *args: Any, activities: Any = None, **kwargs: Any) -> None:
+        if activities is not None:
+            kinds = torch.profiler.ProfilerActivity
+            activities = [kind for kind in activities if kind is not kinds.CUDA] or [kinds.CPU]
+        initialise(self, *args, activities=activities, **kwargs)
+
+    return call
+
+
 def _nothing(*_: Any, **__: Any) -> None:
     """Accepts anything, does nothing."""
 
@@ -167,6 +184,11 @@ def _cuda_replacements(device_module: ModuleType) -> dict[str, Any]:
         "ipc_collect": _nothing,
         "is_bf16_supported": _has_bf16,
         "get_arch_list": list,
+        "is_current_stream_capturing": _no,
+        "memory_cached": device_module.memory_reserved,
+        "max_memory_cached": device_module.max_memory_reserved,
+        "reset_max_memory_allocated": device_module.reset_peak_memory_stats,
+        "reset_max_memory_cached": device_module.reset_peak_memory_stats,
         "_lazy_init": _nothing,
     }
     # Device arguments of these go through no torch function.
@@ -180,7 +202,10 @@ def _replacements() -> Iterator[tuple[Any, str, Any]]:
     """(object, attribute, new value) of everything that the mode alone cannot reach."""
     neuron = torch.get_device_module(_DEVICE)
     for name, value in _cuda_replacements(neuron).items():
-        yield torch.cuda, name, value
+        for module in (torch.cuda, torch.cuda.memory, torch.cuda.random, torch.cuda.streams, torch.cuda.graphs):
+            if module is torch.cuda or hasattr(module, name):
+                yield module, name, value
+    yield torch.profiler.profile, "__init__", _without_cuda_activity(torch.profiler.profile.__init__)
     # In place, not by subclass: isinstance(torch.cuda.current_stream(), torch.cuda.Stream) must hold.
     yield neuron.device, "__init__", _translating(neuron.device.__init__)
     for constructed in (neuron.Stream, neuron.Event):
