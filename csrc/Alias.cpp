@@ -9,9 +9,6 @@
 namespace trnsim {
 namespace {
 
-constexpr c10::DispatchKeySet kLazyBits =
-    c10::DispatchKeySet(c10::DispatchKey::Conjugate) | c10::DispatchKeySet(c10::DispatchKey::Negative);
-
 void copy_geometry(c10::TensorImpl& to, const c10::TensorImpl& from) {
   to.set_sizes_and_strides(from.sizes(), from.strides(), from.storage_offset());
 }

@@ -5,6 +5,14 @@
 
 namespace trnsim {
 
+/// Conjugation and negation that a tensor carries but has not computed.
+inline const c10::DispatchKeySet kLazyBits =
+    c10::DispatchKeySet(c10::DispatchKey::Conjugate) | c10::DispatchKeySet(c10::DispatchKey::Negative);
+
+/// Excluded while a CPU kernel runs for the device: below it there is no autograd, no autocast, no view tracking.
+inline const c10::DispatchKeySet kAboveBackend =
+    c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::autocast_dispatch_keyset;
+
 /// A CPU tensor over the same bytes, with the same sizes, strides, offset, dtype and conj/neg bits.
 at::Tensor alias_cpu(const at::Tensor& neuron);
 

@@ -235,7 +235,7 @@ class Call {
   }
 
   void check_cpu(const ArgInfo& arg, const at::Tensor& tensor) const {
-    if (!tensor.defined() || is_stand(tensor) || (tensor.dim() == 0 && !arg.written) || arg.may_be_cpu) {
+    if (!tensor.defined() || find_stand(tensor) != nullptr || (tensor.dim() == 0 && !arg.written) || arg.may_be_cpu) {
       return;
     }
     TORCH_CHECK(
@@ -256,22 +256,19 @@ class Call {
         "). Move it with .to(\"neuron\"); only 0-dim CPU tensors may be mixed in.");
   }
 
-  bool is_stand(const at::Tensor& cpu) const {
+  /// The stand-in that `cpu` is, or nullptr.
+  const Stand* find_stand(const at::Tensor& cpu) const {
     for (const auto& stand : stands_) {
       if (stand.cpu.is_same(cpu)) {
-        return true;
+        return &stand;
       }
     }
-    return false;
+    return nullptr;
   }
 
   at::Tensor real(const at::Tensor& cpu) const {
-    for (const auto& stand : stands_) {
-      if (stand.cpu.is_same(cpu)) {
-        return stand.neuron;
-      }
-    }
-    return cpu;
+    const Stand* stand = find_stand(cpu);
+    return stand != nullptr ? stand->neuron : cpu;
   }
 
   at::Tensor result(at::Tensor&& cpu) const {

@@ -20,10 +20,8 @@ namespace trnsim {
 namespace {
 
 bool plain_bytes(const at::Tensor& to, const at::Tensor& from) {
-  constexpr c10::DispatchKeySet lazy =
-      c10::DispatchKeySet(c10::DispatchKey::Conjugate) | c10::DispatchKeySet(c10::DispatchKey::Negative);
   return to.scalar_type() == from.scalar_type() && to.sizes() == from.sizes() && to.is_contiguous() &&
-      from.is_contiguous() && !to.key_set().has_any(lazy) && !from.key_set().has_any(lazy) &&
+      from.is_contiguous() && !to.key_set().has_any(kLazyBits) && !from.key_set().has_any(kLazyBits) &&
       !from.key_set().has(c10::DispatchKey::ZeroTensor);
 }
 
@@ -42,8 +40,7 @@ void copy_bytes(const at::Tensor& to, const at::Tensor& from) {
 
 /// The bytes of `from` into `to`, whichever side they live on.
 void copy_values(const at::Tensor& to, const at::Tensor& from) {
-  const c10::impl::ExcludeDispatchKeyGuard below(
-      c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::autocast_dispatch_keyset);
+  const c10::impl::ExcludeDispatchKeyGuard below(kAboveBackend);
   const MemoryAccess access;
   const at::Tensor host_to = is_neuron(to) ? alias_cpu(to) : to;
   const at::Tensor host_from = is_neuron(from) ? alias_cpu(from) : from;
@@ -158,7 +155,7 @@ c10::Scalar local_scalar(const at::Tensor& self) {
   c10::Scalar value;
   touch_device();
   {
-    const c10::impl::ExcludeDispatchKeyGuard below(c10::autograd_dispatch_keyset_with_ADInplaceOrView);
+    const c10::impl::ExcludeDispatchKeyGuard below(kAboveBackend);
     const MemoryAccess access;
     value = at::_local_scalar_dense(alias_cpu(self));
   }

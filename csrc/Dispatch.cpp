@@ -1,5 +1,6 @@
 #include "Dispatch.h"
 
+#include "Alias.h"
 #include "Allocator.h"
 #include "Call.h"
 #include "Device.h"
@@ -15,12 +16,8 @@ namespace {
 
 using torch::jit::Stack;
 
-/// Below the functor nothing but backend kernels may run: no autograd, no autocast, no view tracking.
-const c10::DispatchKeySet kExcluded =
-    c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::autocast_dispatch_keyset;
-
 void run_on_cpu(const OpInfo& info, const c10::OperatorHandle& op, Stack* stack, c10::DeviceIndex device) {
-  const c10::impl::ExcludeDispatchKeyGuard below(kExcluded);
+  const c10::impl::ExcludeDispatchKeyGuard below(kAboveBackend);
   const RouteAllocations route(device);
   const MemoryAccess access;
   if (C10_UNLIKELY(widens(info, *stack))) {

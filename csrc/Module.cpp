@@ -53,9 +53,7 @@ void bind_clock(py::module_& m) {
       py::arg("transfer_latency_ns"),
       py::arg("h2d_bytes_per_ns"),
       py::arg("d2h_bytes_per_ns"));
-  m.def("clock_enabled", [] { return clock_config().enabled; });
   m.def("host_now", &host_now);
-  m.def("advance_host", &advance_host);
   m.def("stream_tail", [](int64_t device, int64_t stream) {
     return stream_tail(checked_device_index(device), checked_stream(stream));
   });
@@ -63,14 +61,7 @@ void bind_clock(py::module_& m) {
     const c10::impl::VirtualGuardImpl guard(kNeuron);
     return guard.elapsedTime(reinterpret_cast<void*>(start), reinterpret_cast<void*>(end), 0); // NOLINT: event ids
   });
-  m.def("device_tail", [](int64_t device) {
-    const auto index = checked_device_index(device);
-    int64_t last = 0;
-    for (int stream = 0; stream < kMaxStreams; ++stream) {
-      last = std::max(last, stream_tail(index, stream));
-    }
-    return last;
-  });
+  m.def("device_tail", [](int64_t device) { return device_tail(checked_device_index(device)); });
 }
 
 /// The Python line that allocated, as memory_viz wants a stack: innermost frame only.
@@ -222,11 +213,9 @@ void bind_ledger(py::module_& m) {
     return list;
   });
   m.def("forget_entries", &forget_entries);
-  m.def("clear_fallbacks", &clear_fallbacks);
   m.def("enter_untracked", &enter_untracked);
   m.def("leave_untracked", &leave_untracked);
   m.def("set_skipped_prefixes", &set_skipped_prefixes);
-  m.def("current_site", [] { return site_text(current_site()); });
   m.def("intern_module", &intern_module);
   m.def("exchange_module", &exchange_module);
 }

@@ -193,7 +193,7 @@ void account_entry(OpEntry& entry, const KeyParts& parts, const std::vector<at::
 }
 
 void before_fallback(OpEntry& entry, int64_t bytes) {
-  const auto policy = static_cast<Policy>(g_policy.load(std::memory_order_relaxed));
+  const Policy policy = fallback_policy();
   if (policy == Policy::allow || g_callbacks == nullptr) {
     return;
   }
@@ -277,12 +277,6 @@ std::vector<FallbackCount> fallback_counts() {
     result.push_back(count);
   }
   return result;
-}
-
-void clear_fallbacks() {
-  std::lock_guard<std::mutex> lock(fallbacks().mutex);
-  fallbacks().counts.clear();
-  fallbacks().warned.clear();
 }
 
 } // namespace trnsim

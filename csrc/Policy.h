@@ -17,6 +17,4 @@ void set_callbacks(
     pybind11::object on_fallback,
     pybind11::object refuse);
 
-void clear_fallbacks();
-
 } // namespace trnsim

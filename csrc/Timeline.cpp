@@ -78,12 +78,16 @@ int64_t sync_stream(c10::DeviceIndex device, c10::StreamId stream) noexcept {
   return sync_until(stream_tail(device, stream));
 }
 
-int64_t sync_device(c10::DeviceIndex device) noexcept {
+int64_t device_tail(c10::DeviceIndex device) noexcept {
   int64_t last = 0;
   for (int stream = 0; stream < g_streams[device].used.load(std::memory_order_relaxed); ++stream) {
     last = std::max(last, stream_tail(device, stream));
   }
-  return sync_until(last);
+  return last;
+}
+
+int64_t sync_device(c10::DeviceIndex device) noexcept {
+  return sync_until(device_tail(device));
 }
 
 c10::StreamId current_stream(c10::DeviceIndex device) noexcept {

@@ -31,6 +31,9 @@ int64_t host_now() noexcept;
 void advance_host(int64_t ns) noexcept;
 int64_t stream_tail(c10::DeviceIndex device, c10::StreamId stream) noexcept;
 
+/// When all streams of the device are done.
+int64_t device_tail(c10::DeviceIndex device) noexcept;
+
 /// Issues work of `duration_ns` on the current stream of `device`; returns its start time.
 int64_t issue(c10::DeviceIndex device, int64_t duration_ns) noexcept;
 /// Delays the stream until `time`.

@@ -79,30 +79,39 @@ struct Unboxed<Op, Result(Args...)> {
     if (C10_UNLIKELY(!gather.plain || written_on_cpu || in_forked_child())) {
       return boxed(args...);
     }
+    OpEntry* entry = nullptr;
     if (C10_LIKELY(!goes_unseen())) {
-      OpEntry* entry = find_entry(gather.hash);
+      entry = find_entry(gather.hash);
       if (C10_UNLIKELY(
               entry == nullptr || !entry->accounted.load(std::memory_order_acquire) ||
               entry->status != Status::native)) {
         return boxed(args...);
       }
-      entry->count.fetch_add(1, std::memory_order_relaxed);
-      issue(gather.device, entry->duration_ns);
     }
-    const c10::impl::ExcludeDispatchKeyGuard below(
-        c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::autocast_dispatch_keyset);
+    const c10::impl::ExcludeDispatchKeyGuard below(kAboveBackend);
     const RouteAllocations route(gather.device);
     const MemoryAccess access;
-    constexpr auto cpu = c10::DispatchKeySet(c10::DispatchKey::CPU);
     if constexpr (std::is_same_v<Result, at::Tensor>) {
-      return wrap_fresh(Op::redispatch(cpu, pass(args)...), gather.device);
+      at::Tensor result =
+          wrap_fresh(Op::redispatch(c10::DispatchKeySet(c10::DispatchKey::CPU), pass(args)...), gather.device);
+      charge(entry, gather.device);
+      return result;
     } else { // in place: the first argument is written and returned
       in_place(pass(args)...);
+      charge(entry, gather.device);
       return std::get<0>(std::forward_as_tuple(args...));
     }
   }
 
  private:
+  /// After the op, as on the boxed way: one that raises takes no time and is not counted.
+  static void charge(OpEntry* entry, c10::DeviceIndex device) {
+    if (C10_LIKELY(entry != nullptr)) {
+      entry->count.fetch_add(1, std::memory_order_relaxed);
+      issue(device, entry->duration_ns);
+    }
+  }
+
   template <typename... Passed>
   static void in_place(at::Tensor self, const Passed&... rest) {
     Op::redispatch(c10::DispatchKeySet(c10::DispatchKey::CPU), self, rest...);

@@ -24,6 +24,11 @@ class ClockReading:
         return (self.ns - earlier.ns) / 1e6
 
 
+def settled_ns() -> int:
+    """Simulated time at which all work issued so far, on any device, is done."""
+    return max(_C.host_now(), *(_C.device_tail(index) for index in range(_C.device_count())))
+
+
 def clock(device: int | None = None) -> ClockReading:
     """Reads the clock; ``device`` is an index, the current device by default. Reading does not synchronise."""
     index = _C.current_device() if device is None else device

@@ -23,6 +23,7 @@ import torch
 
 import trnsim
 from trnsim import _C, eager, ledger
+from trnsim._clock import settled_ns
 from trnsim.check import collect
 from trnsim.check.from_cuda import from_cuda as translated_cuda
 from trnsim.check.modules import track_modules
@@ -127,11 +128,6 @@ def _execute(target: Target) -> _Outcome:
     return _Outcome(status="ok", exit_code=0)
 
 
-def _settled_ns() -> int:
-    """Simulated time at which all work issued so far, on any device, is done."""
-    return max([_C.host_now(), *(_C.device_tail(index) for index in range(_C.device_count()))])
-
-
 def _host() -> Host:
     return Host(
         trnsim=trnsim.__version__,
@@ -153,7 +149,7 @@ def check(target: Target, *, progress_s: float) -> Report:
     with contextlib.ExitStack() as stack:
         session = stack.enter_context(ledger.record())
         stack.enter_context(track_modules())
-        marks = stack.enter_context(watch_steps(_settled_ns))
+        marks = stack.enter_context(watch_steps(settled_ns))
         if target.from_cuda:
             stack.enter_context(translated_cuda())
         with show_progress(session, marks, every_s=progress_s):

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from trnsim import _C
+from trnsim._clock import settled_ns
 from trnsim.ledger.events import Event, EventKind, FallbackStat, MemoryStat, OpStat
 
 _lock = threading.Lock()
@@ -25,7 +26,7 @@ class Session:
         self._first = _C.event_count()
         self._entries = _totals(_C.op_entries())
         self._fallbacks = _fallback_totals()
-        self._start_ns = _now_ns()
+        self._start_ns = settled_ns()
         self._final: tuple[list[Event], dict[Any, Any], dict[Any, Any], tuple[MemoryStat, ...], int] | None = None
 
     @property
@@ -49,7 +50,7 @@ class Session:
 
     def elapsed_ns(self) -> int:
         """Simulated time from the session's start until everything issued in it, on any device, is done."""
-        return self._final[4] if self._final else _now_ns() - self._start_ns
+        return self._final[4] if self._final else settled_ns() - self._start_ns
 
     def ops(self) -> list[OpStat]:
         """One entry per operator, the one with the most device time first."""
@@ -152,10 +153,6 @@ class Session:
                 )
             )
         return tuple(stats)
-
-
-def _now_ns() -> int:
-    return max(_C.host_now(), *(_C.device_tail(index) for index in range(_C.device_count())))
 
 
 def _totals(entries: list[tuple[Any, ...]]) -> dict[tuple[str, bool, int], tuple[int, int, int, int]]:
